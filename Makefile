@@ -1,0 +1,88 @@
+# Everything a contributor or a CI runs. `make help` lists it.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+
+# RACE=0 runs the tests without the race detector (no C compiler needed).
+RACE     ?= 1
+# FUZZTIME is how long `make fuzz` spends on each fuzz target.
+FUZZTIME ?= 10s
+# PKG narrows `make unit` and `make fuzz`, such as PKG=./policy/...
+PKG      ?= ./...
+
+RESULTS  := .cache/test.json
+TESTLOG  := .cache/test.log
+# A checkout that git refuses to read (another owner) still builds.
+BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+.PHONY: test
+test: ## all checks but containers and slow suites: format, vet, lint, build, tests, backoff guard
+	@MAKE="$(MAKE)" DONE_FROM=$(TESTLOG) scripts/phases tools fmt-check vet lint build unit guard bench-check
+
+.PHONY: demo
+demo: build ## build ebb and watch it work
+	bin/ebb demo
+
+.PHONY: build
+build: ## bin/ebb, static and reproducible
+	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -o bin/ebb ./cmd/ebb
+
+.PHONY: fmt
+fmt: ## format all Go files
+	@gofumpt=$$(scripts/tool gofumpt); "$$gofumpt" -l -w .
+
+.PHONY: fmt-check
+fmt-check: ## fail on a file that `make fmt` would change
+	@gofumpt=$$(scripts/tool gofumpt); files=$$("$$gofumpt" -l .); \
+	if [[ -n $$files ]]; then printf 'not formatted, run make fmt:\n%s\n' "$$files" >&2; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet
+	go vet ./...
+
+.PHONY: lint
+lint: ## golangci-lint, as .golangci.yml says
+	@lint=$$(scripts/tool golangci-lint); "$$lint" run ./...
+
+.PHONY: unit
+unit: ## the tests, with the race detector unless RACE=0; PKG=./policy/... narrows
+	@mkdir -p .cache; rm -f $(RESULTS) $(TESTLOG); \
+	race=(); if [[ $(RACE) != 0 ]]; then race=(-race); export CGO_ENABLED=1; \
+		command -v "$${CC:-gcc}" >/dev/null || scripts/need gcc libc6-dev; fi; \
+	gotestsum=$$(scripts/tool gotestsum); \
+	"$$gotestsum" --format pkgname --format-hide-empty-pkg --jsonfile $(RESULTS) -- "$${race[@]}" -timeout 10m $(PKG) 2>&1 | tee $(TESTLOG)
+
+.PHONY: guard
+guard: ## fail when a backoff test of the last `make unit` was skipped, renamed or removed
+	go run ./scripts/backoffguard -list scripts/backoff-tests.txt $(RESULTS)
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (10s)
+	@scripts/fuzz $(FUZZTIME) $(PKG)
+
+.PHONY: vuln
+vuln: ## known vulnerabilities in what we import (needs the network)
+	@vuln=$$(scripts/tool govulncheck); "$$vuln" ./...
+
+.PHONY: tools
+tools: ## install the pinned tools into the user's cache
+	@for t in gofumpt golangci-lint gotestsum; do scripts/tool "$$t" >/dev/null; done
+
+# bench/ is a module of its own, so that users never download the peers it
+# measures. Its targets (bench-retry, …) are in bench/bench.mk, documented
+# with "##" like those above.
+-include bench/bench.mk
+
+.PHONY: bench-check
+bench-check: ## compile the benchmarks' module, where there is one
+	@if [[ -f bench/go.mod ]]; then cd bench && go vet ./...; else echo "no bench/go.mod: nothing to compile"; fi
+
+.PHONY: clean
+clean: ## remove what was built here; the tools' cache stays
+	rm -rf bin .cache dist coverage.out
