@@ -1,0 +1,191 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ebbhq/ebb/clock"
+	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/policy"
+)
+
+// Do runs fn under the policy until it succeeds, the policy gives up or the
+// context ends. Each try has the policy's timeout. The error is an *Error
+// that says why it ended and wraps fn's last error; when the context ends it
+// wraps the context's cause too.
+func Do[T any](ctx context.Context, p *policy.Policy, fn func(context.Context) (T, error), opts ...Option) (T, error) {
+	if len(opts) == 0 && p.Timeout == 0 && p.Window == 0 {
+		// Nothing to prepare: a success costs no more than the call.
+		v, err := fn(ctx)
+		if err == nil {
+			return v, nil
+		}
+		l := newLoop(p, nil)
+		l.start()
+		return again(ctx, l, fn, v, err)
+	}
+	l := newLoop(p, opts)
+	v, err := try(ctx, l, fn)
+	if err == nil {
+		return v, nil
+	}
+	return again(ctx, l, fn, v, err)
+}
+
+// Run is Do for functions without a value.
+func Run(ctx context.Context, p *policy.Policy, fn func(context.Context) error, opts ...Option) error {
+	_, err := Do(ctx, p, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) }, opts...)
+	return err
+}
+
+// again decides on a failed try and goes on until there is nothing to retry.
+func again[T any](ctx context.Context, l *loop, fn func(context.Context) (T, error), v T, err error) (T, error) {
+	for {
+		wait, stop := l.failed(ctx, err)
+		if stop != nil {
+			return v, stop
+		}
+		if slept := clock.Sleep(ctx, l.clock, wait); slept != nil {
+			return v, l.ended(slept, err)
+		}
+		if v, err = try(ctx, l, fn); err == nil {
+			return v, nil
+		}
+	}
+}
+
+// try makes one start: through the gate, then fn within the timeout.
+func try[T any](ctx context.Context, l *loop, fn func(context.Context) (T, error)) (v T, err error) {
+	if err := l.admit(ctx); err != nil {
+		return v, err
+	}
+	l.start()
+	if l.policy.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.policy.Timeout)
+		defer cancel()
+	}
+	return fn(ctx)
+}
+
+// Option changes how Do runs.
+type Option func(*loop)
+
+// WithClock waits on another clock than the machine's.
+func WithClock(c clock.Clock) Option { return func(l *loop) { l.clock = c } }
+
+// WithSeed makes the draws reproducible: they derive from seed, sequence and
+// the number of the start.
+func WithSeed(seed, sequence uint64) Option {
+	return func(l *loop) { l.seed, l.sequence = seed, sequence }
+}
+
+// WithHistory continues where an earlier call ended, so that start numbers
+// and their draws go on.
+func WithHistory(h History) Option { return func(l *loop) { l.history = h } }
+
+// WithPace calls wait before every start, outside the try's timeout: the seam
+// for spacing between starts of a process.
+func WithPace(wait func(context.Context) error) Option { return func(l *loop) { l.pace = wait } }
+
+// WithClassifier asks c before the built-in classifiers.
+func WithClassifier(c failure.Classifier) Option {
+	return func(l *loop) { l.classifiers = append(l.classifiers, c) }
+}
+
+// OnDecision is called after every failed start with its verdict.
+func OnDecision(f func(failure.Failure, Decision)) Option { return func(l *loop) { l.observe = f } }
+
+// Error says why Do gave up.
+type Error struct {
+	Failure  failure.Failure // of the last start
+	Decision Decision        // that ended it
+	cause    error           // the context's, or nil
+}
+
+func (e *Error) Error() string {
+	starts := e.Decision.Next.Starts
+	if e.cause != nil {
+		return fmt.Sprintf("retry: stopped after %d starts: %v; last error: %v", starts, e.cause, e.Failure.Err)
+	}
+	return fmt.Sprintf("retry: %s after %d starts: %v", e.Decision.Cause, starts, e.Failure.Err)
+}
+
+// Unwrap gives fn's last error and, where the context ended the work, its cause.
+func (e *Error) Unwrap() []error {
+	if e.cause != nil {
+		return []error{e.cause, e.Failure.Err}
+	}
+	return []error{e.Failure.Err}
+}
+
+// FailureOf returns the failure that an error of Do ended with, or classifies
+// any other error.
+func FailureOf(err error) failure.Failure {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Failure
+	}
+	return failure.Classify(err)
+}
+
+// loop is the state of one Do.
+type loop struct {
+	policy      *policy.Policy
+	clock       clock.Clock
+	seed        uint64
+	sequence    uint64
+	history     History
+	classifiers []failure.Classifier
+	observe     func(failure.Failure, Decision)
+	pace        func(context.Context) error
+	last        Error
+}
+
+func newLoop(p *policy.Policy, opts []Option) *loop {
+	l := &loop{policy: p, clock: clock.System{}, seed: rand.Uint64()}
+	for _, o := range opts {
+		o(l)
+	}
+	return l
+}
+
+// admit waits until the next start may begin.
+func (l *loop) admit(ctx context.Context) error {
+	if l.pace != nil {
+		return l.pace(ctx)
+	}
+	return nil
+}
+
+func (l *loop) start() { l.history = l.history.Started(l.clock.Now()) }
+
+// failed decides on err: how long to wait, or the error to end with.
+func (l *loop) failed(ctx context.Context, err error) (time.Duration, error) {
+	l.last.Failure = failure.Classify(err, l.classifiers...)
+	if ctx.Err() != nil {
+		return 0, l.ended(context.Cause(ctx), err)
+	}
+	d := Decide(l.policy, l.history, l.last.Failure, l.clock.Now(), Derive(l.seed, l.sequence, l.history.Starts))
+	l.history, l.last.Decision = d.Next, d
+	if l.observe != nil {
+		l.observe(l.last.Failure, d)
+	}
+	if !d.Action.Retries() {
+		return 0, &l.last
+	}
+	return d.Delay, nil
+}
+
+// ended is the error of a context that ended while work was left.
+func (l *loop) ended(cause, err error) error {
+	l.last.cause = cause
+	if l.last.Failure.Err == nil {
+		l.last.Failure = failure.Classify(err, l.classifiers...)
+	}
+	l.last.Decision.Next = l.history
+	return &l.last
+}

@@ -1,0 +1,174 @@
+// Package store answers "where?": small role interfaces over the live jobs,
+// the ledger and what operators do, with the promises of docs/architecture.md.
+// storetest is the one conformance suite; memory, sqlite and postgres pass it.
+//
+// Every call that depends on time takes now; the zero time means the
+// database's own clock. Batches are answered row by row: a refused row never
+// fails its neighbours.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/retry"
+)
+
+// Store is everything. Callers ask for the role they need.
+type Store interface {
+	Enqueuer
+	Leaser
+	Reader
+	Operator
+	Waker
+	// Now returns the database's clock.
+	Now(ctx context.Context) (time.Time, error)
+	Close() error
+}
+
+var (
+	// ErrNotFound is returned for an id that no table holds.
+	ErrNotFound = errors.New("store: no such job")
+	// ErrState is returned where the job's state forbids the order.
+	ErrState = errors.New("store: the job's state does not allow it")
+	// ErrLostProcess tells a process that it was taken for dead: its leases
+	// are gone and its late writes are refused.
+	ErrLostProcess = errors.New("store: this process was taken for dead; its leases are gone")
+	// ErrForeignTx is returned for a transaction that the store cannot join.
+	ErrForeignTx = errors.New("store: this transaction cannot be joined")
+	// ErrSchema is returned by Open for a schema of another version.
+	ErrSchema = errors.New("store: the schema is of another version")
+)
+
+// Enqueuer takes jobs in. An acknowledged enqueue is durable.
+type Enqueuer interface {
+	// Enqueue adds the jobs in one transaction, all or none, and answers in
+	// their order. A job whose Unique is taken by a live one is not added:
+	// its answer names the living job and has Existing set.
+	Enqueue(ctx context.Context, now time.Time, jobs []job.New) ([]Enqueued, error)
+	// EnqueueTx is Enqueue inside the caller's transaction: *sql.Tx or, on
+	// PostgreSQL, pgx.Tx. ErrForeignTx says why one cannot be joined.
+	EnqueueTx(ctx context.Context, tx any, now time.Time, jobs []job.New) ([]Enqueued, error)
+}
+
+// Enqueued is the answer to one New.
+type Enqueued struct {
+	Seq      int64
+	Existing bool
+}
+
+// Process is one running worker process.
+type Process struct {
+	ID      int64 // given by Register
+	Host    string
+	PID     int
+	Kinds   []string // what it handles; nil = it handles none
+	Queues  []string
+	Config  string // config fingerprint; jobs parked under another are released
+	Beat    int64  // counts up; an observer judges life by its moving
+	SeenAt  time.Time
+	BornAt  time.Time
+	Version string // of the program
+}
+
+// Ref names a lease: the job and the epoch under which it is held.
+type Ref struct {
+	Seq   int64
+	Epoch int64
+}
+
+// Claim asks for jobs to run.
+type Claim struct {
+	Process int64
+	Queue   string
+	Kinds   []string // only these
+	Limit   int
+	Now     time.Time
+}
+
+// Settle ends one start. The store refuses it unless Ref is still leased by
+// Process; then nothing changes.
+type Settle struct {
+	Ref
+	// To is Succeeded, Queued, Failed, Parked or Cancelled.
+	To    job.State
+	Cause job.Cause
+	// Delay is added to the store's now where To is Queued.
+	Delay   time.Duration
+	History retry.History
+	// Attempt is the ledger's row. Begun starts only; nil where the handler
+	// never began (a cancel between claim and start).
+	Attempt     *job.Attempt
+	Result      []byte // of Succeeded
+	Fingerprint string // of the failure
+	Config      string // of Parked: the worker's config fingerprint
+}
+
+// Turn is one round trip of a worker: settle what ended, mark what begins,
+// claim what is next, in one transaction.
+type Turn struct {
+	Process int64
+	Now     time.Time
+	Settles []Settle
+	Begin   []Ref   // leases returned with Begun false whose handlers start now
+	Release []Ref   // leases that go back unspent; refused once begun
+	Claims  []Claim // Process and Now are the turn's
+}
+
+// Turned answers a Turn in its order.
+type Turned struct {
+	Settled  []bool // false = stale: the lease was not ours any more
+	Begun    []bool
+	Released []bool
+	// Claimed are the least rows of each claim by (priority, due, sequence),
+	// sorted. Begun is set but for suspects (two crashes or more), which the
+	// worker must Begin one at a time.
+	Claimed []job.Job
+}
+
+// Leaser gives jobs to processes and takes their outcomes back.
+type Leaser interface {
+	// Register adds a process and releases what was parked for its config.
+	Register(ctx context.Context, now time.Time, p Process) (Process, error)
+	// Beat moves the process's counter and returns the orders waiting for it:
+	// jobs that it should cancel. ErrLostProcess if it was taken for dead.
+	Beat(ctx context.Context, now time.Time, process int64) (cancel []Ref, err error)
+	// Leave removes a process; leases it still holds are left to Reap.
+	Leave(ctx context.Context, process int64) error
+	// Processes lists all registered.
+	Processes(ctx context.Context) ([]Process, error)
+	// Reap ends a process whose counter still stands at beat: in one
+	// transaction it removes the process, puts unbegun leases back and settles
+	// each begun one as decide says. It returns how many leases it ended, and
+	// false if the counter has moved or somebody was faster.
+	Reap(ctx context.Context, now time.Time, process, beat int64, decide func(job.Job) Settle) (int, bool, error)
+
+	// Turn settles, begins, releases and claims in one transaction.
+	Turn(ctx context.Context, t Turn) (Turned, error)
+	// SettleTx settles inside the caller's transaction, so that a handler's
+	// own writes and its completion become durable together.
+	SettleTx(ctx context.Context, tx any, now time.Time, process int64, s Settle) (bool, error)
+	// Progress stores what a handler reports and the history that follows
+	// from it. False = the lease was not ours any more.
+	Progress(ctx context.Context, process int64, ref Ref, progress []byte, h retry.History) (bool, error)
+	// NextDue returns when the earliest queued job of the queues becomes due;
+	// zero if there is none. A claim that found nothing waits until then.
+	NextDue(ctx context.Context, queues []string) (time.Time, error)
+}
+
+// Waker tells that something may be claimable before the next poll.
+type Waker interface {
+	// Wakes returns a channel that receives after enqueues and releases by
+	// other processes, coalesced; it is closed when ctx ends.
+	Wakes(ctx context.Context) (<-chan struct{}, error)
+}
+
+// Maintenance bounds one step of housekeeping.
+type Maintenance struct {
+	Now           time.Time
+	SucceededKept time.Duration // retention of succeeded and cancelled jobs; 0 = for ever
+	FailedKept    time.Duration // retention of dead letters; 0 = for ever
+	Limit         int           // rows a step
+}
