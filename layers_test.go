@@ -22,8 +22,9 @@ type layer struct {
 	// pure rows reach the world through their arguments alone: no file, no
 	// network, no process, no log, and no module but those of modules.
 	pure bool
-	// std lists packages of the standard library that a pure row may import
-	// although pure rows may not: for their types, never to call anybody.
+	// std lists packages of the standard library that this pure row may
+	// import although others may not: for their types (failure), or because
+	// reading files is its question (policy/file).
 	std []string
 	// modules lists the foreign modules that a pure row may import.
 	modules []string
@@ -37,7 +38,7 @@ var order = []layer{
 	{dir: "clock", pure: true},
 	{dir: "failure", pure: true, std: []string{"net", "net/http", "os"}},
 	{dir: "policy", pure: true},
-	{dir: "policy/file", pure: true, modules: []string{"github.com/goccy/go-yaml"}},
+	{dir: "policy/file", pure: true, std: []string{"os"}, modules: []string{"github.com/goccy/go-yaml"}},
 	{dir: "policy/plot", pure: true},
 	{dir: "gate", pure: true},
 	{dir: "retry", pure: true},
