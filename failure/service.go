@@ -35,7 +35,7 @@ func statusOf(err error) int {
 
 // byCode knows the codes of S3 and its kin.
 func byCode(code string) (Failure, bool) {
-	class := Unknown
+	var class Class
 	switch code {
 	case "SlowDown", "Throttling", "ThrottlingException", "ThrottledException", "TooManyRequests",
 		"TooManyRequestsException", "RequestLimitExceeded", "RequestThrottled",

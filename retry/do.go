@@ -9,6 +9,7 @@ import (
 
 	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/policy"
 )
 
@@ -68,7 +69,18 @@ func try[T any](ctx context.Context, l *loop, fn func(context.Context) (T, error
 		ctx, cancel = context.WithTimeout(ctx, l.policy.Timeout)
 		defer cancel()
 	}
-	return fn(ctx)
+	returned := false
+	defer func() {
+		if !returned {
+			l.abandon() // fn panicked
+		}
+	}()
+	v, err = fn(ctx)
+	returned = true
+	if err == nil {
+		l.giveBack(failure.Failure{}, true, 0)
+	}
+	return v, err
 }
 
 // Option changes how Do runs.
@@ -143,6 +155,11 @@ type loop struct {
 	observe     func(failure.Failure, Decision)
 	pace        func(context.Context) error
 	last        Error
+
+	gate     *gate.Local
+	verdict  gate.Verdict  // of the start under way
+	admitted bool          // its permit is out
+	held     time.Duration // so far, by holds that count
 }
 
 func newLoop(p *policy.Policy, opts []Option) *loop {
@@ -153,26 +170,28 @@ func newLoop(p *policy.Policy, opts []Option) *loop {
 	return l
 }
 
-// admit waits until the next start may begin.
-func (l *loop) admit(ctx context.Context) error {
-	if l.pace != nil {
-		return l.pace(ctx)
-	}
-	return nil
-}
-
 func (l *loop) start() { l.history = l.history.Started(l.clock.Now()) }
 
 // failed decides on err: how long to wait, or the error to end with.
 func (l *loop) failed(ctx context.Context, err error) (time.Duration, error) {
-	l.last.Failure = failure.Classify(err, l.classifiers...)
+	var held *HeldError
+	if !l.admitted && errors.As(err, &held) {
+		return 0, l.overHeld(held)
+	}
+	f := failure.Classify(err, l.classifiers...)
 	if ctx.Err() != nil {
+		l.giveBack(f, false, 0)
 		return 0, l.ended(context.Cause(ctx), err)
 	}
-	d := Decide(l.policy, l.history, l.last.Failure, l.clock.Now(), Derive(l.seed, l.sequence, l.history.Starts))
-	l.history, l.last.Decision = d.Next, d
+	d := Decide(l.policy, l.history, f, l.clock.Now(), Derive(l.seed, l.sequence, l.history.Starts))
+	l.history, l.last.Failure, l.last.Decision = d.Next, f, d
+	var pause time.Duration
+	if d.Action == policy.PauseTarget {
+		pause = d.Delay
+	}
+	l.giveBack(f, false, pause)
 	if l.observe != nil {
-		l.observe(l.last.Failure, d)
+		l.observe(f, d)
 	}
 	if !d.Action.Retries() {
 		return 0, &l.last

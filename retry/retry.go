@@ -61,6 +61,7 @@ const (
 	CauseExpired    Cause = "expired"     // failed: its deadline or longest hold passed
 	CauseConfig     Cause = "config"      // parked: a person must change something
 	CauseNoProgress Cause = "no_progress" // parked: restarts without progress
+	CauseTargetDown Cause = "target_down" // parked: held longer than max_hold
 )
 
 // Counted says what a start cost.
