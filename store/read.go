@@ -39,7 +39,7 @@ type QueueState struct {
 	DueAt time.Time
 }
 
-// Group is the dead letters of one fingerprint.
+// Group is the dead letters of one fingerprint, kind, queue, class and cause.
 type Group struct {
 	Fingerprint string
 	Kind        string

@@ -133,9 +133,11 @@ type Leaser interface {
 	// Register adds a process and releases what was parked for its config.
 	Register(ctx context.Context, now time.Time, p Process) (Process, error)
 	// Beat moves the process's counter and returns the orders waiting for it:
-	// jobs that it should cancel. ErrLostProcess if it was taken for dead.
+	// jobs that it should cancel, each until its lease ends. ErrLostProcess if
+	// it was taken for dead.
 	Beat(ctx context.Context, now time.Time, process int64) (cancel []Ref, err error)
-	// Leave removes a process; leases it still holds are left to Reap.
+	// Leave removes a process that holds no lease; one that still does stays
+	// listed, and is left to Reap.
 	Leave(ctx context.Context, process int64) error
 	// Processes lists all registered.
 	Processes(ctx context.Context) ([]Process, error)
@@ -145,7 +147,9 @@ type Leaser interface {
 	// false if the counter has moved or somebody was faster.
 	Reap(ctx context.Context, now time.Time, process, beat int64, decide func(job.Job) Settle) (int, bool, error)
 
-	// Turn settles, begins, releases and claims in one transaction.
+	// Turn settles, begins, releases and claims, in this order, in one
+	// transaction. ErrLostProcess, and nothing is changed, if the process was
+	// taken for dead.
 	Turn(ctx context.Context, t Turn) (Turned, error)
 	// SettleTx settles inside the caller's transaction, so that a handler's
 	// own writes and its completion become durable together.

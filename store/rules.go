@@ -1,0 +1,112 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/retry"
+)
+
+// Prepare checks one job to be enqueued and fills its defaults, the same in
+// every store. now must not be zero.
+func Prepare(now time.Time, n job.New) (job.New, error) {
+	if n.Kind == "" {
+		return n, fmt.Errorf("store: enqueue: the kind is empty; name the handler")
+	}
+	if n.Priority < 0 || n.Priority > job.MaxPriority {
+		return n, fmt.Errorf("store: enqueue: %s: priority %d is out of range; 0 to %d", n.Kind, n.Priority, job.MaxPriority)
+	}
+	for _, f := range []struct{ name, text string }{
+		{"kind", n.Kind}, {"queue", n.Queue}, {"target", n.Target}, {"key", n.Key}, {"unique", n.Unique},
+		{"policy", n.Policy}, {"batch", n.Batch}, {"trace", n.Trace},
+	} {
+		if !utf8.ValidString(f.text) || strings.ContainsRune(f.text, 0) {
+			return n, fmt.Errorf("store: enqueue: %s %q: must be UTF-8 without zero bytes; only args are opaque", f.name, f.text)
+		}
+	}
+	if n.Queue == "" {
+		n.Queue = job.DefaultQueue
+	}
+	if n.Policy == "" {
+		n.Policy = policy.DefaultName
+	}
+	if n.DueAt.IsZero() {
+		n.DueAt = Instant(now)
+	} else {
+		n.DueAt = Due(n.DueAt, 0)
+	}
+	n.DeadlineAt = Instant(n.DeadlineAt)
+	return n, nil
+}
+
+// CheckSettles refuses what the one table of transitions does not hold. A
+// store calls it before it writes anything.
+func CheckSettles(settles []Settle) error {
+	for i := range settles {
+		if s := &settles[i]; !job.Allowed(job.Running, s.To, s.Cause) {
+			return fmt.Errorf("store: settle: %s: from running to %q with cause %q: %w", job.FormatID(s.Seq), s.To, s.Cause, ErrState)
+		}
+	}
+	return nil
+}
+
+// CheckRedrive refuses a redrive of anything but dead letters or parked jobs.
+func CheckRedrive(f Filter) error {
+	if f.State != job.Failed && f.State != job.Parked {
+		return fmt.Errorf("store: redrive: state %q: only failed and parked jobs can be queued again: %w", f.State, ErrState)
+	}
+	return nil
+}
+
+// Fresh is the history of a job that is queued again by an order: the starts
+// are remembered, everything else begins anew.
+func Fresh(h retry.History) retry.History { return retry.History{Starts: h.Starts} }
+
+// Recorded is the ledger's row of a settle that was applied: the lease's own
+// numbers, instants cut, texts made storable, due set where the job waits. Of
+// a start that succeeded only process, times, what held it, and the policy's
+// version are kept.
+func Recorded(s Settle, process int64, due time.Time) job.Attempt {
+	a := *s.Attempt
+	a.Seq, a.Epoch, a.Process, a.DueAt = s.Seq, s.Epoch, process, due
+	a.StartedAt, a.EndedAt = Instant(a.StartedAt), Instant(a.EndedAt)
+	a.HeldBy = Text(a.HeldBy)
+	if a.OK {
+		return job.Attempt{
+			Seq: a.Seq, Start: a.Start, Epoch: a.Epoch, Process: a.Process, StartedAt: a.StartedAt, EndedAt: a.EndedAt,
+			OK: true, HeldBy: a.HeldBy, Held: a.Held, Version: a.Version,
+		}
+	}
+	a.Reason, a.Error, a.Stack = Text(a.Reason), Text(a.Error), Text(a.Stack)
+	return a
+}
+
+// Text makes any text storable: UTF-8 without zero bytes. A handler's error
+// may hold whatever a target sent, and must not fail its settle.
+func Text(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// Matches reports whether the filter selects the job.
+func (f *Filter) Matches(j *job.Job) bool {
+	at := j.EndedAt
+	if j.State.Live() {
+		at = j.EnqueuedAt
+	}
+	return (f.State == "" || f.State == j.State) &&
+		(f.Cause == "" || f.Cause == j.Cause) &&
+		(f.Kind == "" || f.Kind == j.Kind) &&
+		(f.Queue == "" || f.Queue == j.Queue) &&
+		(f.Target == "" || f.Target == j.Target) &&
+		(f.Batch == "" || f.Batch == j.Batch) &&
+		(f.Class == 0 || f.Class == j.LastClass) &&
+		(f.Fingerprint == "" || f.Fingerprint == j.Fingerprint) &&
+		(f.Since.IsZero() || !at.Before(f.Since)) &&
+		(f.Until.IsZero() || at.Before(f.Until)) &&
+		(len(f.Seqs) == 0 || slices.Contains(f.Seqs, j.Seq))
+}
