@@ -27,7 +27,10 @@ func (b *Backoff) Nominal(n int) time.Duration {
 	}
 	k := n - 2
 	if len(b.Steps) > 0 {
-		return min(b.Steps[min(k, len(b.Steps)-1)], MaxDelay)
+		return max(0, min(b.Steps[min(k, len(b.Steps)-1)], MaxDelay))
+	}
+	if b.Base <= 0 {
+		return 0
 	}
 	limit := MaxDelay
 	if b.Cap > 0 && b.Cap < limit {
@@ -60,8 +63,11 @@ func power(factor float64, k int) float64 {
 // Draw returns the delay before try n for the uniform draw u in [0, 1).
 // last is the delay drawn before, used by decorrelated jitter; 0 = none.
 func (b *Backoff) Draw(n int, last time.Duration, u float64) time.Duration {
-	d := float64(b.Nominal(n))
+	nominal := b.Nominal(n)
+	d := float64(nominal)
 	switch b.Jitter.Kind {
+	case JitterNone:
+		return b.bounded(nominal) // exact, also where a float64 is not
 	case JitterProportional:
 		d += d * b.Jitter.Ratio * (2*u - 1)
 	case JitterAdditive:
@@ -80,10 +86,11 @@ func (b *Backoff) Draw(n int, last time.Duration, u float64) time.Duration {
 	return b.settle(d)
 }
 
-// decorrelated returns the ends of the next delay, before the cap.
+// decorrelated returns the ends of the next delay, before the cap. Without a
+// last delay it starts from base, so that first retries are spread as well.
 func (b *Backoff) decorrelated(last time.Duration) (low, high float64) {
 	low = float64(b.Base)
-	return low, max(low, decorrelatedSpread*float64(last))
+	return low, decorrelatedSpread * max(low, float64(last))
 }
 
 // settle applies floor and saturation to a jittered delay in nanoseconds.
@@ -91,11 +98,14 @@ func (b *Backoff) settle(d float64) time.Duration {
 	if !(d < float64(MaxDelay)) {
 		return MaxDelay
 	}
-	return max(time.Duration(d), b.Floor, 0)
+	return b.bounded(time.Duration(d))
 }
 
+// bounded raises a delay to the floor and cuts it to MaxDelay.
+func (b *Backoff) bounded(d time.Duration) time.Duration { return min(max(d, b.Floor, 0), MaxDelay) }
+
 // Band returns the delay before try n with the ends of its jitter.
-// Decorrelated jitter has no fixed nominal delay: its mean is given.
+// Decorrelated jitter has no fixed nominal delay: about its mean is given.
 func (b *Backoff) Band(n int) Band {
 	if n < 2 {
 		return Band{}
@@ -103,22 +113,38 @@ func (b *Backoff) Band(n int) Band {
 	if b.Jitter.Kind == JitterDecorrelated {
 		return b.decorrelatedBand(n)
 	}
-	nominal := max(b.Nominal(n), b.Floor)
-	return Band{Nominal: nominal, Least: b.Draw(n, 0, 0), Most: b.Draw(n, 0, 1)}
+	return Band{Nominal: b.bounded(b.Nominal(n)), Least: b.Draw(n, 0, 0), Most: b.Draw(n, 0, 1)}
 }
 
+// decorrelatedBand follows the mean and the most delay from try to try. The
+// mean of the next delay is taken at the mean of the last: exact until the
+// cap is reached, a little high from there.
 func (b *Backoff) decorrelatedBand(n int) Band {
 	limit := float64(MaxDelay)
 	if b.Cap > 0 {
-		limit = float64(b.Cap)
+		limit = min(limit, float64(b.Cap))
 	}
-	base := float64(b.Base)
+	base, floor := float64(b.Base), float64(b.Floor)
 	mean, most := base, base
-	for i := 3; i <= n && most < limit; i++ {
-		mean = min((base+decorrelatedSpread*mean)/2, limit)
-		most = min(decorrelatedSpread*most, limit)
+	for range n - 1 {
+		next := max(cappedMean(base, decorrelatedSpread*mean, limit), floor)
+		most = max(min(decorrelatedSpread*most, limit), floor)
+		if next-mean < 1 && most >= limit {
+			break // settled, to the nanosecond
+		}
+		mean = next
 	}
-	return Band{Nominal: b.settle(mean), Least: b.settle(base), Most: b.settle(most)}
+	return Band{Nominal: b.settle(mean), Least: b.settle(min(base, limit)), Most: b.settle(most)}
+}
+
+// cappedMean is the mean of a uniform draw between low and high that is cut
+// to limit.
+func cappedMean(low, high, limit float64) float64 {
+	if high <= limit || low >= limit {
+		return min((low+high)/2, limit)
+	}
+	below := (limit - low) / (high - low)
+	return below*(low+limit)/2 + (1-below)*limit
 }
 
 // Delay returns the band before try n under the policy's own schedule.
@@ -149,10 +175,22 @@ func (p *Policy) Span() Band {
 	if p.Attempts > MaxShownDelays {
 		return p.longSpan()
 	}
-	for _, b := range p.Delays() {
+	bands := p.Delays()
+	for _, b := range bands {
 		s.Nominal, s.Least, s.Most = addSat(s.Nominal, b.Nominal), addSat(s.Least, b.Least), addSat(s.Most, b.Most)
 	}
-	return s
+	if p.Attempts == 0 && len(bands) == MaxShownDelays {
+		s = Band{Nominal: p.Window, Least: p.Window, Most: p.Window} // more tries than are listed fill the window
+	}
+	return p.withinWindow(s)
+}
+
+// withinWindow cuts the sums to the window, later than which nothing is tried.
+func (p *Policy) withinWindow(s Band) Band {
+	if p.Window == 0 {
+		return s
+	}
+	return Band{Nominal: min(s.Nominal, p.Window), Least: min(s.Least, p.Window), Most: min(s.Most, p.Window)}
 }
 
 // longSpan sums schedules too long to list: what Delays shows, then the last
@@ -165,10 +203,7 @@ func (p *Policy) longSpan() Band {
 	s.Nominal = scaleSat(s.Nominal, last.Nominal, more)
 	s.Least = scaleSat(s.Least, last.Least, more)
 	s.Most = scaleSat(s.Most, last.Most, more)
-	if p.Window > 0 {
-		s.Nominal, s.Least, s.Most = min(s.Nominal, p.Window), min(s.Least, p.Window), min(s.Most, p.Window)
-	}
-	return s
+	return p.withinWindow(s)
 }
 
 // Reach returns how long after its first start a job may still be tried:
@@ -178,7 +213,8 @@ func (p *Policy) Reach() Band {
 	if p.Waves.Count == 0 {
 		return s
 	}
-	n, cool := float64(p.Waves.Count), time.Duration(p.Waves.Count)*p.Waves.Cooldown
+	n := float64(p.Waves.Count)
+	cool := scaleSat(0, p.Waves.Cooldown, n)
 	return Band{
 		Nominal: addSat(scaleSat(s.Nominal, s.Nominal, n), cool),
 		Least:   addSat(scaleSat(s.Least, s.Least, n), cool),

@@ -51,7 +51,7 @@ func Seal(p Policy) (Policy, error) {
 // normalise removes what has no meaning, so that equal contracts have one
 // form, and raises what a preset's name guarantees.
 func normalise(p *Policy) {
-	if least := minRestarts[p.Name]; p.Restarts.Max < least {
+	if least := minRestarts[p.Name]; p.Restarts.Max >= 0 && p.Restarts.Max < least {
 		p.Restarts.Max = least
 	}
 	if p.Restarts.Max > 0 {
@@ -71,6 +71,9 @@ func normalise(p *Policy) {
 	}
 	if p.Budget.Kind == "" || p.Budget.Kind == BudgetNone {
 		p.Budget = Budget{Kind: BudgetNone}
+	}
+	if p.Budget.Kind == BudgetTokens || p.Budget.Kind == BudgetShare {
+		p.Budget.TTL = 0
 	}
 	if !p.Breaker.On() {
 		p.Breaker = Breaker{}
@@ -126,6 +129,7 @@ func validate(p *Policy) FieldErrors {
 	for i, w := range p.Waivers {
 		path := fmt.Sprintf("waivers[%d]", i)
 		c.must(contains(RuleIDs(), w.Rule), path+".rule", "%q is no lint rule; one of: %s", w.Rule, strings.Join(RuleIDs(), ", "))
+		c.must(w.Rule != "waiver", path+".rule", "an expired waiver cannot be waived; renew or remove it")
 		c.must(strings.TrimSpace(w.Reason) != "", path+".reason", "a waiver needs a reason")
 		c.must(!w.Expires.IsZero(), path+".expires", "a waiver needs a date, such as 2027-01-31")
 	}
@@ -207,12 +211,14 @@ func (c *checker) rule(path string, r *Rule) {
 	c.must(r.Counts == CountsAttempt || r.Counts == CountsFree, path+".counts", "%q is not known; one of: attempt, free", r.Counts)
 	c.must(r.Max >= 0 && r.Max <= MaxFree, path+".max", "%d is out of range; 0 to %d", r.Max, MaxFree)
 	c.must(r.Max == 0 || r.Counts == CountsFree, path+".max", "only free starts have a max; add counts: free")
+	c.must(r.Window >= 0, path+".window", "%s is negative; 0s or more", r.Window)
 	for i, code := range r.Match.Status {
 		c.must(code >= 100 && code <= 599, fmt.Sprintf("%s.match.status[%d]", path, i), "%d is no HTTP status", code)
 	}
 	if r.Backoff != nil {
 		c.must(r.Action.Retries(), path+".backoff", "action %s waits for nothing; remove backoff", r.Action)
 		c.backoff(path+".backoff", r.Backoff)
+		c.must(r.Backoff.Floor >= 0, path+".backoff.floor", "%s is negative; 0s or more", r.Backoff.Floor)
 	}
 }
 
@@ -225,6 +231,7 @@ func (c *checker) waves(p *Policy) {
 	if p.Waves.Count <= 0 {
 		return
 	}
+	c.must(p.Waves.Cooldown <= MaxDelay/time.Duration(p.Waves.Count), "waves.cooldown", "%s before each of %d waves is more than time can hold", FormatDuration(p.Waves.Cooldown), p.Waves.Count)
 	c.must(p.Waves.Concurrency >= 1, "waves.concurrency", "%d lets nothing start; 1 or more", p.Waves.Concurrency)
 	c.must(p.Waves.Classes != 0, "waves.classes", "a wave needs classes, such as [transient, timeout, connection]")
 }
