@@ -24,7 +24,7 @@ func judgeTries(c *Change, f Field, old, new *Policy) {
 	if f.Path == "waves.count" {
 		c.Effect = fmt.Sprintf("failures get %s waves instead of %s; %s", c.New, c.Old, recovery(old, new))
 	} else {
-		c.Effect = fmt.Sprintf("%s instead of %s; %s", retriesText(new.Attempts), retriesText(old.Attempts), recovery(old, new))
+		c.Effect = fmt.Sprintf("up to %s instead of %s; %s", retriesText(new.Attempts), retriesText(old.Attempts), recovery(old, new))
 		if f.Path == "attempts" {
 			before, after = uncapped(before), uncapped(after)
 		}
@@ -48,8 +48,6 @@ func retriesText(attempts int) string {
 	switch attempts {
 	case 0:
 		return "any number of retries"
-	case 1:
-		return "no retry"
 	case 2:
 		return "1 retry"
 	}

@@ -168,7 +168,7 @@ func TestLint(t *testing.T) {
 		{"timeout under p99", "webhook", func(p *Policy) { p.Timeout, p.Classes = 24*time.Second, nil }, "error timeout timeout 24s"},
 		{"lease at timeout", "processing", func(p *Policy) { p.Lease = 2 * time.Minute }, ""},
 		{"lease under timeout", "processing", func(p *Policy) { p.Lease = time.Minute }, "error lease lease 1m"},
-		{"lease under p99 without timeout", "annual-crawl", func(p *Policy) { p.Lease, p.Expect.P99 = time.Hour, 2 * time.Hour }, "error lease lease 1h"},
+		{"lease under p99 without timeout", "annual-crawl", func(p *Policy) { p.Lease, p.Expect.P99 = time.Hour, 2*time.Hour }, "error lease lease 1h"},
 
 		{"metastable by attempts", "webhook", func(p *Policy) {
 			p.Classes, p.Budget.Kind = nil, BudgetNone
