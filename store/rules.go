@@ -12,6 +12,10 @@ import (
 	"github.com/ebbhq/ebb/retry"
 )
 
+// SuspectCrashes is the number of crashes since the last progress from which
+// on a claim does not begin a job: it runs one at a time per process.
+const SuspectCrashes = 2
+
 // Prepare checks one job to be enqueued and fills its defaults, the same in
 // every store. now must not be zero.
 func Prepare(now time.Time, n job.New) (job.New, error) {
@@ -22,8 +26,14 @@ func Prepare(now time.Time, n job.New) (job.New, error) {
 		return n, fmt.Errorf("store: enqueue: %s: priority %d is out of range; 0 to %d", n.Kind, n.Priority, job.MaxPriority)
 	}
 	for _, f := range []struct{ name, text string }{
-		{"kind", n.Kind}, {"queue", n.Queue}, {"target", n.Target}, {"key", n.Key}, {"unique", n.Unique},
-		{"policy", n.Policy}, {"batch", n.Batch}, {"trace", n.Trace},
+		{"kind", n.Kind},
+		{"queue", n.Queue},
+		{"target", n.Target},
+		{"key", n.Key},
+		{"unique", n.Unique},
+		{"policy", n.Policy},
+		{"batch", n.Batch},
+		{"trace", n.Trace},
 	} {
 		if !utf8.ValidString(f.text) || strings.ContainsRune(f.text, 0) {
 			return n, fmt.Errorf("store: enqueue: %s %q: must be UTF-8 without zero bytes; only args are opaque", f.name, f.text)

@@ -1,0 +1,154 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/store"
+)
+
+// Turn settles, begins, releases and claims, in this order.
+func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
+	if err := store.CheckSettles(t.Settles); err != nil {
+		return store.Turned{}, err
+	}
+	if err := s.begin(ctx); err != nil {
+		return store.Turned{}, err
+	}
+	defer s.mu.Unlock()
+	p := s.processes[t.Process]
+	if p == nil {
+		return store.Turned{}, store.ErrLostProcess
+	}
+	now := s.at(t.Now)
+	var answer store.Turned
+	for _, st := range t.Settles {
+		r := s.leased(t.Process, st.Ref)
+		if r != nil {
+			s.settle(r, now, t.Process, st)
+		}
+		answer.Settled = append(answer.Settled, r != nil)
+	}
+	for _, ref := range t.Begin {
+		r := s.leased(t.Process, ref)
+		if r != nil {
+			r.job.Begun = true
+		}
+		answer.Begun = append(answer.Begun, r != nil)
+	}
+	for _, ref := range t.Release {
+		r := s.leased(t.Process, ref)
+		ok := r != nil && (!r.job.Begun || s.faults.ReleaseBegun)
+		if ok {
+			s.release(r, now)
+		}
+		answer.Released = append(answer.Released, ok)
+	}
+	for _, c := range t.Claims {
+		answer.Claimed = append(answer.Claimed, s.claim(store.Instant(now), p, c)...)
+	}
+	return answer, nil
+}
+
+// leased returns the row if the process holds it under exactly this epoch.
+func (s *Store) leased(process int64, ref store.Ref) *row {
+	r := s.rows[ref.Seq]
+	switch {
+	case r == nil || r.job.State != job.Running:
+		return nil
+	case s.faults.NoHolder:
+		return r
+	case r.job.Process != process:
+		return nil
+	case r.job.Epoch != ref.Epoch && !s.faults.NoFence:
+		return nil
+	}
+	return r
+}
+
+// settle ends a lease as told: state, history, ledger and due time together.
+func (s *Store) settle(r *row, now time.Time, process int64, st store.Settle) {
+	var due time.Time
+	if st.To == job.Queued {
+		if due = store.Due(now, st.Delay); s.faults.LateDue {
+			due = store.Due(now, 0)
+		}
+		if r.ordered {
+			st.To, due = job.Cancelled, time.Time{}
+		}
+	}
+	s.settles++
+	torn := s.settles%5 == 0
+	if st.Attempt != nil && !(s.faults.TornState && torn) {
+		r.attempts = append(r.attempts, store.Recorded(st, process, due))
+	}
+	if s.faults.TornLedger && torn {
+		return
+	}
+	s.end(r, func(j *job.Job) {
+		h := st.History
+		if s.faults.FreeAttempts {
+			h.Attempts = j.History.Attempts
+		}
+		j.State, j.Cause = st.To, st.Cause
+		s.remember(j, h)
+		if a := st.Attempt; a != nil && !a.OK {
+			j.LastClass, j.LastError, j.Version = a.Class, store.Text(a.Error), a.Version
+			j.Fingerprint = store.Text(st.Fingerprint)
+		}
+		switch st.To {
+		case job.Queued:
+			j.DueAt = due
+		case job.Parked:
+			j.Config = st.Config
+		case job.Succeeded:
+			j.Result, j.EndedAt = bytes.Clone(st.Result), store.Instant(now)
+		default:
+			j.EndedAt = store.Instant(now)
+		}
+	})
+}
+
+// release gives an unbegun lease back: the job keeps its place in the order.
+func (s *Store) release(r *row, now time.Time) {
+	cancelled := r.ordered
+	s.end(r, func(j *job.Job) {
+		j.State = job.Queued
+		if cancelled {
+			j.State, j.EndedAt = job.Cancelled, store.Instant(now)
+		}
+	})
+}
+
+// end changes a running row into one without a lease.
+func (s *Store) end(r *row, f func(j *job.Job)) {
+	s.change(r, func(j *job.Job) {
+		f(j)
+		j.Process, j.LeasedAt, j.Begun = 0, time.Time{}, false
+	})
+	r.ordered = false
+}
+
+// remember writes the history; the deadline is the job's own.
+func (s *Store) remember(j *job.Job, h retry.History) {
+	h.FirstStartAt, h.DeadlineAt = store.Instant(h.FirstStartAt), j.DeadlineAt
+	j.History = h
+}
+
+// Progress stores what a handler reports.
+func (s *Store) Progress(ctx context.Context, process int64, ref store.Ref, progress []byte, h retry.History) (bool, error) {
+	if err := s.begin(ctx); err != nil {
+		return false, err
+	}
+	defer s.mu.Unlock()
+	r := s.leased(process, ref)
+	if r == nil {
+		return false, nil
+	}
+	r.job.Progress = bytes.Clone(progress)
+	s.remember(&r.job, h)
+	return true, nil
+}
