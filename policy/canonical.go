@@ -10,12 +10,13 @@ import (
 // Canonical prints the policy's body as YAML, one field a line in the file's
 // order, without its name. A field is left out where both the policy and the
 // base of its name hold the zero value, so that reading the print back gives
-// the same policy, and adding a field to Ebb changes no version.
+// the same policy, and adding a field to Ebb changes no version. Steps stand
+// alone: what they replace is not printed beside them.
 func Canonical(p Policy) string {
 	base := Base(p.Name)
 	var w writer
 	for _, f := range fields {
-		if f.IsZero(&p) && f.IsZero(&base) {
+		if f.IsZero(&p) && (f.IsZero(&base) || len(p.Backoff.Steps) > 0 && replacedBySteps(f.Path)) {
 			continue
 		}
 		w.field(f.Path, f.Text(&p))
@@ -27,6 +28,10 @@ func Canonical(p Policy) string {
 		list(&w, "waivers", p.Waivers, waiverText)
 	}
 	return w.String()
+}
+
+func replacedBySteps(path string) bool {
+	return path == "backoff.base" || path == "backoff.factor" || path == "backoff.cap"
 }
 
 // versionOf is the hash of the canonical form: 12 hex digits, enough to tell
@@ -116,7 +121,7 @@ func backoffText(b Backoff) []string {
 		if path == "jitter.kind" {
 			text := "jitter: {kind: " + string(b.Jitter.Kind)
 			if b.Jitter.Ratio != 0 {
-				text += ", ratio: " + strconv.FormatFloat(b.Jitter.Ratio, 'g', -1, 64)
+				text += ", ratio: " + formatFloat(b.Jitter.Ratio)
 			}
 			parts = append(parts, text+"}")
 			continue

@@ -113,14 +113,26 @@ func (s ClassSet) Names() []string {
 	}
 	for _, c := range failure.Classes() {
 		if rest.Has(c) {
-			names = append(names, c.String())
+			names = append(names, className(c))
 		}
 	}
 	return names
 }
 
+// classPrefix tells a class from the group of the same name.
+const classPrefix = "class."
+
+// className is how the policy file writes one class: by its name, or as
+// class.timeout where the plain name means a group of several classes.
+func className(c failure.Class) string {
+	if g, err := failure.ParseGroup(c.String()); err == nil && SetOfGroups(g) != SetOf(c) {
+		return classPrefix + c.String()
+	}
+	return c.String()
+}
+
 // ParseClassSet reads names of groups and classes. A name of both ("timeout",
-// "config") means the group.
+// "config") means the group; class.timeout is the class alone.
 func ParseClassSet(names []string) (ClassSet, error) {
 	var s ClassSet
 	for _, name := range names {
@@ -128,23 +140,25 @@ func ParseClassSet(names []string) (ClassSet, error) {
 			s |= SetOfGroups(g)
 			continue
 		}
-		c, err := failure.ParseClass(name)
+		c, err := failure.ParseClass(strings.TrimPrefix(name, classPrefix))
 		if err != nil || c == failure.Unknown {
-			return 0, fmt.Errorf("unknown class %q; one of: %s", name, strings.Join(classNames(), ", "))
+			return 0, fmt.Errorf("unknown class %q; one of: %s", name, strings.Join(ClassNames(), ", "))
 		}
 		s |= 1 << c
 	}
 	return s, nil
 }
 
-func classNames() []string {
+// ClassNames lists what the policy file may write where it names classes:
+// the groups, then the single classes.
+func ClassNames() []string {
 	var names []string
 	for _, g := range failure.Groups() {
 		names = append(names, g.String())
 	}
 	for _, c := range failure.Classes() {
-		if !contains(names, c.String()) {
-			names = append(names, c.String())
+		if name := className(c); !contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return names

@@ -146,7 +146,7 @@ func (f Field) Text(p *Policy) string {
 	case *int:
 		return strconv.Itoa(*v)
 	case *float64:
-		return strconv.FormatFloat(*v, 'g', -1, 64)
+		return formatFloat(*v)
 	case *bool:
 		if f.Kind == KindSwitch {
 			return map[bool]string{true: "on", false: "off"}[*v]
@@ -165,6 +165,10 @@ func (f Field) Text(p *Policy) string {
 	}
 	panic("policy: field " + f.Path + " has no text")
 }
+
+// formatFloat writes a number without an exponent, which YAML readers take
+// for a string as often as for a number.
+func formatFloat(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 // IsZero reports whether the field holds its type's zero value.
 func (f Field) IsZero(p *Policy) bool {
@@ -259,7 +263,7 @@ func ParseDuration(text string) (time.Duration, error) {
 			return time.Duration(n) * 24 * time.Hour, nil
 		}
 	}
-	if _, err := strconv.ParseFloat(text, 64); err == nil && text != "0" {
+	if x, err := strconv.ParseFloat(text, 64); err == nil && x > 0 && !math.IsInf(x, 0) {
 		return 0, fmt.Errorf("%q has no unit; write %ss, %sm or %sh", text, text, text, text)
 	}
 	d, err := time.ParseDuration(text)
