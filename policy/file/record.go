@@ -27,10 +27,15 @@ const (
 	waiversDoc = "lint rules silenced for a reason until a date; a list here replaces the preset's"
 )
 
+var (
+	actionWords = []string{"retry", "fail", "park", "pause_target", "disable_target"}
+	countsWords = []string{"attempt", "free"}
+)
+
 var ruleRecords = []record{
 	{"match", "mapping", "which failures; every part that is written must match, {} matches all", true, matchSchema},
-	{"action", "one of", "what they lead to", true, enumSchema("retry", "fail", "park", "pause_target", "disable_target")},
-	{"counts", "one of", "whether a start spends an attempt; default attempt", false, enumSchema("attempt", "free")},
+	{"action", codes(actionWords), "what they lead to", true, enumSchema(actionWords...)},
+	{"counts", codes(countsWords), "whether a start spends an attempt; default attempt", false, enumSchema(countsWords...)},
 	{"max", "whole number", "most free starts", false, wholeSchema(0, policy.MaxFree)},
 	{"window", "duration", "free only this long after the first start; 0s = no limit", false, durationSchema},
 	{"backoff", "mapping", "the schedule of this rule, with the keys of backoff and nothing inherited: factor 1 and no jitter unless written", false, ruleBackoffSchema},
