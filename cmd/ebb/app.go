@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes that users rely on.
+const (
+	exitDone        = 0
+	exitNo          = 1   // the answer is no, or it could not be done
+	exitUsage       = 2   // wrong usage or unreadable input
+	exitIncomplete  = 3   // some work failed for good
+	exitParked      = 4   // work waits for a person
+	exitInterrupted = 130 // told to stop
+)
+
+// app is what every command shares.
+type app struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	lookup func(string) (string, bool)
+	now    func() time.Time
+
+	config  string
+	json    bool
+	quiet   bool
+	noColor bool
+}
+
+// failed is an error with the exit code it leads to and what to try next.
+type failed struct {
+	code  int
+	err   error
+	try   string
+	quiet bool // the command has printed all there is to say
+}
+
+func (f *failed) Error() string { return f.err.Error() }
+func (f *failed) Unwrap() error { return f.err }
+
+// usage is an error of the command line or of an unreadable input.
+func usage(err error, try string) error { return &failed{code: exitUsage, err: err, try: try} }
+
+// no is an answer of "no" that is already printed.
+func no(err error) error { return &failed{code: exitNo, err: err, quiet: true} }
+
+// run executes one command line and returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(string) (string, bool)) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup, now: time.Now}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitDone
+	}
+	var f *failed
+	if !errors.As(err, &f) {
+		f = &failed{code: exitUsage, err: err, try: "ebb --help"}
+		if ctx.Err() != nil {
+			f = &failed{code: exitInterrupted, err: errors.New("interrupted")}
+		}
+	}
+	if !f.quiet {
+		fmt.Fprintln(stderr, "ebb: "+strings.TrimPrefix(f.Error(), "ebb "))
+		if f.try != "" {
+			fmt.Fprintln(stderr, "Try: "+f.try)
+		}
+	}
+	return f.code
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ebb",
+		Short: "Finish work that fails, without hammering what is failing",
+		Long: `Ebb finishes work that fails, without hammering what is failing.
+
+Retry policies are data: declared in a file, linted, compared with what was
+accepted, and enforced where work runs.
+
+Exit codes: 0 done; 1 the answer is no, or it could not be done; 2 wrong usage
+or unreadable input; 3 incomplete; 4 parked; 130 interrupted.`,
+		Example: `  ebb policy show webhook
+  ebb policy lint policies.yaml
+  ebb demo`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+		Args:              cobra.NoArgs,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.config, "config", "", "configuration file (default ebb.yaml where it exists; EBB_CONFIG)")
+	flags.BoolVar(&a.json, "json", false, "print JSON for programs")
+	flags.BoolVar(&a.quiet, "quiet", false, "print results only, no remarks")
+	flags.BoolVar(&a.noColor, "no-color", false, "no colours (also NO_COLOR)")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage(fmt.Errorf("%s: %w", c.CommandPath(), err), c.CommandPath()+" --help")
+	})
+	root.AddCommand(a.policyCommand(), a.demoCommand(), a.versionCommand())
+	return root
+}
+
+// group is a command that only holds others: called alone it shows its help,
+// called with a word it does not know it says so.
+func group(use, short, long string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Long: long,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
+			err := fmt.Errorf("%s: unknown command %q", c.CommandPath(), args[0])
+			try := c.CommandPath() + " --help"
+			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+				try = c.CommandPath() + " " + near[0]
+			}
+			return usage(err, try)
+		},
+	}
+}
+
+// exactly checks the number of arguments with an error that names them.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		err := fmt.Errorf("%s: wants %s, got %d arguments", c.CommandPath(), strings.Join(names, " "), len(args))
+		if len(names) == 0 {
+			err = fmt.Errorf("%s: takes no arguments, got %q", c.CommandPath(), args[0])
+		}
+		return usage(err, c.CommandPath()+" --help")
+	}
+}
+
+// printJSON writes one indented object.
+func (a *app) printJSON(v any) error {
+	e := json.NewEncoder(a.stdout)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// remark writes to standard error what is not the result.
+func (a *app) remark(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.stderr, format+"\n", args...)
+	}
+}
+
+// paint colours text on a terminal.
+func (a *app) paint(code, text string) string {
+	if a.noColor || !isTerminal(a.stdout) {
+		return text
+	}
+	if _, set := a.lookup("NO_COLOR"); set {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+const (
+	red    = "31"
+	yellow = "33"
+	green  = "32"
+	dim    = "2"
+	bold   = "1"
+)
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

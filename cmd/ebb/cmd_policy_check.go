@@ -1,0 +1,206 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/policy/file"
+)
+
+func (a *app) policyAcceptCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "accept [FILE…]",
+		Short: "Accept the policies of a file: write its lock",
+		Long: `Write FILE.lock beside each file: the accepted policies in their canonical
+form. Commit it. From then on "ebb policy check" fails on a risky difference
+from it, so that nobody removes a backoff without saying so.
+
+A file with error findings that no waiver covers is not accepted (exit 1).`,
+		Example: "  ebb policy accept policies.yaml\n  git add policies.yaml policies.yaml.lock",
+		RunE:    func(_ *cobra.Command, args []string) error { return a.policyAccept(args) },
+	}
+}
+
+func (a *app) policyAccept(args []string) error {
+	paths, err := a.policyFiles(args)
+	if err != nil {
+		return err
+	}
+	type accepted struct {
+		File     string              `json:"file"`
+		Lock     string              `json:"lock"`
+		Policies []string            `json:"policies"`
+		Changes  []policy.PolicyDiff `json:"changes"`
+	}
+	out := []accepted{}
+	for _, path := range paths {
+		f, changes, err := a.acceptable(path)
+		if err != nil {
+			return err
+		}
+		lock := file.LockPath(path)
+		if err := file.WriteLock(lock, f.Policies()); err != nil {
+			return &failed{code: exitNo, err: err, try: "write access to " + lock}
+		}
+		out = append(out, accepted{File: path, Lock: lock, Policies: names(f), Changes: nonNil(changes)})
+		if !a.json {
+			a.printDiffs(changes)
+			a.remarkOut("%s: accepted %s", lock, strings.Join(names(f), ", "))
+		}
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"accepted": out})
+	}
+	return nil
+}
+
+// acceptable reads a file that lints without errors, with its difference from
+// the lock that stands, if one does.
+func (a *app) acceptable(path string) (*file.File, []policy.PolicyDiff, error) {
+	if path == "-" {
+		return nil, nil, usage(errors.New("policy accept: standard input has no lock beside it"), "ebb policy accept FILE")
+	}
+	f, err := a.loadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range a.lintFile(f).Policies {
+		if policy.Failed(p.Findings) {
+			a.printErrors(p.Findings)
+			return nil, nil, &failed{code: exitNo, err: fmt.Errorf("policy accept: %s: %s has errors; nothing was written", path, p.Name), try: "ebb policy lint " + path}
+		}
+	}
+	old, err := file.ReadLock(file.LockPath(path))
+	if err != nil {
+		return f, nil, nil //nolint:nilerr // a missing or broken lock is replaced
+	}
+	return f, policy.DiffSets(old, f.Policies()), nil
+}
+
+func (a *app) policyCheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check [FILE…]",
+		Short: "The gate for CI: lint, and no risky difference from the lock",
+		Long: `Fail (exit 1) on an error finding of lint, on an expired waiver, on a missing or
+broken lock, and on a risky difference from the accepted policies. A change
+that is meant is accepted with "ebb policy accept" and reviewed with the lock.`,
+		Example: "  ebb policy check policies.yaml\n  ebb policy check --json",
+		RunE:    func(_ *cobra.Command, args []string) error { return a.policyCheck(args) },
+	}
+}
+
+func (a *app) policyCheck(args []string) error {
+	paths, err := a.policyFiles(args)
+	if err != nil {
+		return err
+	}
+	ok := true
+	checked := []lintedFile{}
+	for _, path := range paths {
+		f, err := a.loadFile(path)
+		if err != nil {
+			return err
+		}
+		c := a.checkFile(f, path)
+		ok = ok && c.passes()
+		checked = append(checked, c)
+	}
+	if a.json {
+		if err := a.printJSON(map[string]any{"ok": ok, "files": checked}); err != nil {
+			return err
+		}
+	} else {
+		a.printChecks(checked)
+	}
+	if !ok {
+		return no(errors.New("check failed"))
+	}
+	return nil
+}
+
+// checkFile lints a file and compares it with its lock; a risky difference
+// becomes a finding of its policy.
+func (a *app) checkFile(f *file.File, path string) lintedFile {
+	c := a.lintFile(f)
+	c.Lock = file.LockPath(path)
+	locked, err := file.ReadLock(c.Lock)
+	if err != nil {
+		c.Problem = err.Error()
+		if errors.Is(err, fs.ErrNotExist) {
+			c.Problem = c.Lock + ": no such lock; accept the policies first: ebb policy accept " + path
+		}
+		return c
+	}
+	c.Changes = policy.DiffSets(locked, f.Policies())
+	for _, d := range c.Changes {
+		c.add(f, d.Name, d.Findings(a.today()))
+	}
+	return c
+}
+
+// add puts findings under their policy; those of a removed one get a row.
+func (c *lintedFile) add(f *file.File, name string, findings []policy.Finding) {
+	if e, ok := f.Entry(name); ok {
+		for i := range findings {
+			place(&e, &findings[i])
+		}
+	}
+	for i := range c.Policies {
+		if c.Policies[i].Name == name {
+			c.Policies[i].Findings = append(c.Policies[i].Findings, findings...)
+			return
+		}
+	}
+	if len(findings) > 0 {
+		c.Policies = append(c.Policies, lintedPolicy{Name: name, Findings: findings})
+	}
+}
+
+func (c *lintedFile) passes() bool {
+	for _, p := range c.Policies {
+		if policy.Failed(p.Findings) {
+			return false
+		}
+	}
+	return c.Problem == ""
+}
+
+func (a *app) printChecks(checked []lintedFile) {
+	for _, c := range checked {
+		var all []policy.Finding
+		for _, p := range c.Policies {
+			all = append(all, p.Findings...)
+		}
+		a.printFindings(all)
+		if c.Problem != "" {
+			fmt.Fprintf(a.stdout, "%s: %s\n", a.paint(red, "error[lock]"), c.Problem)
+		}
+		state := a.paint(green, "ok")
+		if !c.passes() {
+			state = a.paint(red, "failed")
+		}
+		a.remarkOut("%s: check %s: %s", c.File, state, verdict(all))
+	}
+}
+
+func isLock(ref string) bool { return strings.HasSuffix(ref, ".lock") }
+
+func hasName(ref string) bool { return strings.Contains(ref, "#") }
+
+// lockSet reads the accepted policies of a lock file.
+func (a *app) lockSet(path string) ([]file.Entry, error) {
+	locked, err := file.ReadLock(path)
+	if err != nil {
+		return nil, usage(fmt.Errorf("policy: %w", err), "ebb policy accept")
+	}
+	var entries []file.Entry
+	for _, p := range locked {
+		entries = append(entries, file.Entry{Policy: p})
+	}
+	return entries, nil
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/goccy/go-yaml"
+)
+
+// defaultConfig is read where it exists and no other is named.
+const defaultConfig = "ebb.yaml"
+
+// settings is the configuration file.
+type settings struct {
+	// Policies is the policy file, relative to the configuration file.
+	Policies string `yaml:"policies"`
+	// DB is the store: sqlite:PATH or postgres://…
+	DB string `yaml:"db"`
+}
+
+// settings reads the configuration file; a missing default one is empty.
+func (a *app) settings() (settings, error) {
+	path, named := a.config, a.config != ""
+	if env, ok := a.lookup("EBB_CONFIG"); ok && !named && env != "" {
+		path, named = env, true
+	}
+	if !named {
+		path = defaultConfig
+	}
+	src, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && !named {
+		return settings{}, nil
+	}
+	if err != nil {
+		return settings{}, usage(fmt.Errorf("config: %w", err), "ebb --config FILE …")
+	}
+	var s settings
+	if err := yaml.UnmarshalWithOptions(src, &s, yaml.Strict()); err != nil {
+		return settings{}, usage(fmt.Errorf("config: %s: %w", path, err), "the keys are: policies, db")
+	}
+	if s.Policies != "" && !filepath.IsAbs(s.Policies) {
+		s.Policies = filepath.Join(filepath.Dir(path), s.Policies)
+	}
+	return s, nil
+}
