@@ -178,10 +178,10 @@ func (t *timeline) ticks(most int) []time.Duration {
 func summary(p *policy.Policy) string {
 	reach := p.Reach()
 	var parts []string
-	switch {
-	case p.Attempts == 0:
+	switch p.Attempts {
+	case 0:
 		parts = append(parts, "no cap on tries")
-	case p.Attempts == 1:
+	case 1:
 		parts = append(parts, "1 try")
 	default:
 		parts = append(parts, fmt.Sprintf("%d tries", p.Attempts))

@@ -2,6 +2,7 @@ package plot
 
 import (
 	"encoding/xml"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -82,7 +83,7 @@ func TestSVGIsWellFormed(t *testing.T) {
 		seen := map[string]int{}
 		for {
 			token, err := d.Token()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
