@@ -58,6 +58,7 @@ var order = []layer{
 	{dir: "console"},
 	{dir: "."},
 	{dir: "ebbtest", support: true},
+	{dir: "demo"},
 	{dir: "cmd/*"},
 	{dir: "examples/*"},
 	{dir: "scripts"},

@@ -22,6 +22,9 @@ func Run(ctx context.Context, o Options) error {
 	if o.Speed == 0 {
 		o.Speed = 60
 	}
+	if o.Speed < 1 || o.Speed > 1000 {
+		return fmt.Errorf("demo: speed %g is out of range; 1 to 1000", o.Speed)
+	}
 	start := time.Now()
 	for _, part := range []func(context.Context, Options) error{guard, statehouse} {
 		if err := part(ctx, o); err != nil {

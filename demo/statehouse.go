@@ -38,7 +38,7 @@ func statehouse(ctx context.Context, o Options) error {
 		name   string
 		policy policy.Policy
 	}{{"three tries a page", tries}, {"scrape: three tries, then waves", waves}} {
-		s, err := newSite(o.Speed)
+		s, err := newSite(ctx, o.Speed)
 		if err != nil {
 			return err
 		}
@@ -67,8 +67,8 @@ type site struct {
 	refused int
 }
 
-func newSite(speed float64) (*site, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func newSite(ctx context.Context, speed float64) (*site, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

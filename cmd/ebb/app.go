@@ -57,7 +57,7 @@ func no(err error) error { return &failed{code: exitNo, err: err, quiet: true} }
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(string) (string, bool)) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup, now: time.Now}
-	root := a.root()
+	root := a.root() //nolint:contextcheck // commands take the context that ExecuteContext gives them
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -153,13 +153,6 @@ func (a *app) printJSON(v any) error {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
-}
-
-// remark writes to standard error what is not the result.
-func (a *app) remark(format string, args ...any) {
-	if !a.quiet {
-		fmt.Fprintf(a.stderr, format+"\n", args...)
-	}
 }
 
 // paint colours text on a terminal.
