@@ -147,9 +147,9 @@ type Expect struct {
 
 // Waiver silences one lint rule for a stated reason until a date.
 type Waiver struct {
-	Rule    string
-	Reason  string
-	Expires time.Time // a date, UTC midnight; the waiver holds through that day
+	Rule    string    `json:"rule"`
+	Reason  string    `json:"reason"`
+	Expires time.Time `json:"expires"` // a date, UTC midnight; the waiver holds through that day
 }
 
 // Waves retries all failures of a pass together, more gently.
