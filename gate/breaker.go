@@ -1,0 +1,124 @@
+package gate
+
+// rampTop is the ramp's last step for a target without a concurrency limit:
+// 1, 2, 4, 8, 16 at once, then closed. A longer ramp would rarely end, since
+// one failure in it opens the breaker again.
+const rampTop = 32
+
+// maxTrips keeps the doubling within 64 bits; maxSpan is reached long before.
+const maxTrips = 60
+
+// result is what an outcome says of the target.
+type result uint8
+
+const (
+	neither result = iota // our fault, the caller's, or nobody knows
+	passed
+	failed
+)
+
+// settle tells the breaker how a call ended. A breaker that the config
+// switches off neither counts nor moves; a probe's place is freed regardless.
+func (c *Config) settle(s *State, probe bool, r result, at Instant, draw float64) {
+	if probe {
+		if !s.Probing {
+			return // its place was freed before: it no longer decides
+		}
+		s.Probing = false
+	}
+	if r == neither || !c.Breaker.On() {
+		return
+	}
+	switch s.Phase {
+	case Closed:
+		c.count(s, r, at, draw)
+	case Open:
+		// A call from before the opening: it was known by then.
+	case HalfOpen:
+		switch {
+		case !probe: // likewise
+		case r == failed:
+			c.open(s, at, draw)
+		default:
+			c.ramp(s, 1)
+		}
+	case Ramping:
+		if r == failed {
+			c.open(s, at, draw)
+			return
+		}
+		if s.Passed++; s.Passed >= s.Ramp {
+			c.ramp(s, s.Ramp*2)
+		}
+	}
+}
+
+// count is the closed breaker's: a failure opens it when it completes a row
+// or a share; a success never does. In the cells x passed, y failed.
+func (c *Config) count(s *State, r result, at Instant, draw float64) {
+	b, over := &c.Breaker, spanOf(c.Breaker.Window)
+	if b.Ratio > 0 {
+		newest := s.Calls.seek(at, over, joinCounts)
+		if r == passed {
+			newest.x = bounded(newest.x + 1)
+		} else {
+			newest.y = bounded(newest.y + 1)
+		}
+	}
+	if r == passed {
+		s.Failed = 0
+		return
+	}
+	s.Failed = min(s.Failed+1, maxInFlight)
+	if b.Consecutive > 0 && s.Failed >= b.Consecutive {
+		c.open(s, at, draw)
+		return
+	}
+	if b.Ratio <= 0 {
+		return
+	}
+	sum := s.Calls.total(at, over, joinCounts)
+	calls := sum.x + sum.y
+	if calls >= int64(b.MinCalls) && float64(sum.y)/float64(calls) >= b.Ratio {
+		c.open(s, at, draw)
+	}
+}
+
+// open opens the breaker for the first time or, doubled, once more.
+func (c *Config) open(s *State, at Instant, draw float64) {
+	s.Trips = min(s.Trips+1, maxTrips)
+	s.Phase, s.OpenUntil = Open, at.add(c.openFor(s.Trips, draw))
+	s.Ramp, s.Passed, s.Failed, s.Calls = 0, 0, 0, Tally{}
+}
+
+// ramp lets n calls be in flight or, when n limits nothing any more, closes
+// the breaker and forgets the doubling.
+func (c *Config) ramp(s *State, n int) {
+	s.OpenUntil, s.Passed = 0, 0
+	top := rampTop
+	if limit := c.PerTarget.Concurrency; limit > 0 {
+		top = min(top, limit)
+	}
+	if n >= top {
+		s.Phase, s.Ramp, s.Trips = Closed, 0, 0
+		return
+	}
+	s.Phase, s.Ramp = Ramping, n
+}
+
+// openFor is the time that the trips-th opening in a row lasts: Open doubled
+// trips-1 times up to Cap, spread by Jitter, and never over Cap.
+func (c *Config) openFor(trips int, draw float64) span {
+	longest := maxSpan
+	if c.Breaker.Cap > 0 {
+		longest = spanOf(c.Breaker.Cap)
+	}
+	d := min(spanOf(c.Breaker.Open), longest)
+	for ; trips > 1 && d < longest; trips-- {
+		d = min(2*d, longest)
+	}
+	if j := min(c.Jitter, 1); j > 0 {
+		d += span(float64(d) * j * (2*draw - 1))
+	}
+	return min(d, longest)
+}
