@@ -31,6 +31,13 @@ func Run(t *testing.T, open Open) {
 		{"Claim", claimRules},
 		{"Settle", settleRules},
 		{"Fence", fenceRules},
+		{"Reap", reapRules},
+		{"Cancel", cancelRules},
+		{"Retry", retryRules},
+		{"Park", parkRules},
+		{"Redrive", redriveRules},
+		{"Audit", auditRules},
+		{"Maintain", maintainRules},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
