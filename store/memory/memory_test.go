@@ -1,6 +1,8 @@
 package memory_test
 
 import (
+	"flag"
+	"os"
 	"testing"
 
 	"github.com/ebbhq/ebb/store"
@@ -8,6 +10,25 @@ import (
 	"github.com/ebbhq/ebb/store/storetest"
 )
 
+var (
+	update = flag.Bool("update", false, "write the traces down anew")
+	seed   = flag.Int("seed", -1, "print the trace of this seed")
+)
+
 func open(*testing.T) store.Store { return memory.New(memory.Config{}) }
 
 func TestStore(t *testing.T) { storetest.Run(t, open) }
+
+// The traces of this store are those that all others are compared with.
+func TestTraces(t *testing.T) {
+	if *seed >= 0 {
+		t.Logf("\n%s", storetest.Trace(t, open, uint64(*seed), storetest.GoldenSteps))
+	}
+	if *update {
+		if err := os.WriteFile("../storetest/testdata/traces.txt", []byte(storetest.Golden(t, open, 12)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	storetest.SameTraces(t, open)
+}

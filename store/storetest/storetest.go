@@ -38,6 +38,7 @@ func Run(t *testing.T, open Open) {
 		{"Redrive", redriveRules},
 		{"Audit", auditRules},
 		{"Maintain", maintainRules},
+		{"Read", readRules},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {

@@ -1,0 +1,217 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/store"
+)
+
+// list returns the sequence numbers of a list.
+func (s *script) list(f store.Filter, page store.Page) []int64 {
+	s.Helper()
+	jobs, err := s.List(s.ctx, f, page)
+	s.must(err)
+	for i := range jobs {
+		if !f.Matches(&jobs[i]) {
+			s.Fatalf("listed but not asked for: %+v", jobs[i])
+		}
+	}
+	return seqsOf(jobs)
+}
+
+// oneOfEach brings one job into each state and returns them by state.
+func (s *script) oneOfEach(process int64) map[job.State]int64 {
+	s.Helper()
+	seqs := map[job.State]int64{}
+	for _, end := range []struct {
+		to    job.State
+		cause job.Cause
+	}{{job.Succeeded, ""}, {job.Failed, retry.CauseFatal}, {job.Parked, retry.CauseConfig}, {job.Cancelled, ""}} {
+		seqs[end.to] = s.addN(t0, 1)[0]
+		s.settled(t0, process, ended(s.claimOne(t0, process), t0, end.to, end.cause))
+	}
+	seqs[job.Running] = s.addN(t0, 1)[0]
+	s.claimOne(t0, process)
+	seqs[job.Queued] = s.addN(t0, 1)[0]
+	return seqs
+}
+
+var readRules = []rule{
+	{"an unknown job is not found", func(s *script) {
+		_, err := s.Job(s.ctx, 1<<40)
+		s.refused(err, store.ErrNotFound)
+		_, err = s.Attempts(s.ctx, 1<<40)
+		s.refused(err, store.ErrNotFound)
+		_, err = s.Ahead(s.ctx, t0, 1<<40, 10)
+		s.refused(err, store.ErrNotFound)
+	}},
+	{"a list goes from newest to oldest, over all states", func(s *script) {
+		s.oneOfEach(s.process(t0))
+		all := s.list(store.Filter{}, store.Page{Limit: 100})
+		s.same("length", len(all), 6)
+		if !slices.IsSortedFunc(all, func(a, b int64) int { return int(b - a) }) {
+			s.Fatalf("not from newest to oldest: %v", all)
+		}
+		for _, limit := range []int{1, 2, 4, 6} {
+			var paged []int64
+			for before := int64(0); ; {
+				page := s.list(store.Filter{}, store.Page{Before: before, Limit: limit})
+				if len(page) == 0 {
+					break
+				}
+				paged = append(paged, page...)
+				before = page[len(page)-1]
+			}
+			s.same("pages", paged, all)
+		}
+	}},
+	{"a list by state", func(s *script) {
+		for state, seq := range s.oneOfEach(s.process(t0)) {
+			s.same(string(state), s.list(store.Filter{State: state}, store.Page{Limit: 10}), []int64{seq})
+		}
+	}},
+	{"a listed job is whole", func(s *script) {
+		for state, seq := range s.oneOfEach(s.process(t0)) {
+			jobs, err := s.List(s.ctx, store.Filter{State: state}, store.Page{Limit: 10})
+			s.must(err)
+			s.same(string(state), plainBytes(jobs[0]), plainBytes(s.job(seq)))
+		}
+	}},
+	{"a list by every filter", func(s *script) {
+		p := s.process(t0)
+		dead := s.letters(p)
+		live := s.add(at(15), job.New{Kind: "a", Queue: "q", Target: "x", Batch: "1"}, job.New{Kind: "c"})
+		for _, c := range []struct {
+			name string
+			f    store.Filter
+			want []int64
+		}{
+			{"kind", store.Filter{Kind: "a"}, []int64{live[0], dead[4], dead[3], dead[1], dead[0]}},
+			{"queue", store.Filter{Queue: "r"}, []int64{dead[1]}},
+			{"target", store.Filter{Target: "x"}, []int64{live[0], dead[3], dead[2], dead[0]}},
+			{"batch", store.Filter{Batch: "1"}, []int64{live[0], dead[1], dead[0]}},
+			{"class", store.Filter{Class: failure.DNS}, []int64{dead[1]}},
+			{"cause", store.Filter{Cause: retry.CausePoison}, []int64{dead[4]}},
+			{"fingerprint", store.Filter{Fingerprint: "f1"}, []int64{dead[3], dead[2], dead[0]}},
+			{"since", store.Filter{Since: at(15)}, []int64{live[1], live[0], dead[4], dead[3], dead[2]}},
+			{"until", store.Filter{Until: at(15)}, []int64{dead[1], dead[0]}},
+			{"ids", store.Filter{Seqs: []int64{dead[0], live[1]}}, []int64{live[1], dead[0]}},
+			{"state and kind", store.Filter{State: job.Queued, Kind: "c"}, []int64{live[1]}},
+		} {
+			s.same(c.name, s.list(c.f, store.Page{Limit: 100}), c.want)
+		}
+	}},
+	{"dead letters in groups, most first", func(s *script) {
+		s.letters(s.process(t0))
+		groups, err := s.Groups(s.ctx, store.Filter{}, 10)
+		s.must(err)
+		want := []store.Group{
+			{Fingerprint: "f1", Kind: "a", Queue: "q", Class: failure.Server, Cause: retry.CauseExhausted, Error: "error f1", Count: 2, FirstAt: t0, LastAt: at(30)},
+			{Fingerprint: "f3", Kind: "a", Queue: "q", Class: failure.Crash, Cause: retry.CausePoison, Error: "error f3", Count: 1, FirstAt: at(40), LastAt: at(40)},
+			{Fingerprint: "f1", Kind: "b", Queue: "q", Class: failure.Server, Cause: retry.CauseFatal, Error: "error f1", Count: 1, FirstAt: at(20), LastAt: at(20)},
+			{Fingerprint: "f2", Kind: "a", Queue: "r", Class: failure.DNS, Cause: retry.CauseExhausted, Error: "error f2", Count: 1, FirstAt: at(10), LastAt: at(10)},
+		}
+		s.same("all", groups, want)
+		groups, err = s.Groups(s.ctx, store.Filter{Queue: "q", Since: at(20)}, 2)
+		s.must(err)
+		want[0].Count, want[0].FirstAt = 1, at(30)
+		s.same("filtered and cut", groups, []store.Group{want[1], want[0]})
+	}},
+	{"a group's error is its newest", func(s *script) {
+		p := s.process(t0)
+		for i, text := range []string{"old", "newest", "older"} {
+			now := at([]float64{10, 20, 5}[i])
+			s.addN(t0, 1)
+			st := ended(s.claimOne(now, p), now, job.Failed, retry.CauseFatal)
+			st.Attempt.Error = text
+			s.settled(now, p, st)
+		}
+		groups, err := s.Groups(s.ctx, store.Filter{}, 10)
+		s.must(err)
+		s.same("group", []any{len(groups), groups[0].Error, groups[0].Count, groups[0].FirstAt, groups[0].LastAt}, []any{1, "newest", int64(3), at(5), at(20)})
+	}},
+	{"queues by name, with what was declared", func(s *script) {
+		s.add(t0, job.New{Kind: "mail", Queue: "b", DueAt: at(7)}, job.New{Kind: "mail", Queue: "a"}, job.New{Kind: "mail", Queue: "b", Priority: 5, DueAt: at(3)})
+		s.must(s.PauseQueue(s.ctx, t0, "ann", "b", true))
+		s.must(s.StrictQueue(s.ctx, "c", true))
+		queues, err := s.Queues(s.ctx)
+		s.must(err)
+		for i := range queues {
+			queues[i].Counts = nil
+		}
+		s.same("queues", queues, []store.QueueState{
+			{Name: "a", DueAt: t0}, {Name: "b", Paused: true, DueAt: at(3)}, {Name: "c", Strict: true},
+		})
+	}},
+	{"counts of every state", func(s *script) {
+		s.oneOfEach(s.process(t0))
+		want := map[job.State]int64{}
+		for _, state := range job.States() {
+			want[state] = 1
+		}
+		s.same("counts", s.counts(job.DefaultQueue), want)
+	}},
+	{"ahead counts what a claim takes first", func(s *script) {
+		seqs := s.add(t0,
+			job.New{Kind: "mail", Priority: 5},                // 0: itself
+			job.New{Kind: "mail", Priority: 5},                // 1: after it
+			job.New{Kind: "other", Priority: 4},               // 2: before it, whatever its kind
+			job.New{Kind: "mail", Priority: 6},                // 3: less urgent
+			job.New{Kind: "mail", Priority: 5, DueAt: at(-9)}, // 4: due before it
+			job.New{Kind: "mail", Priority: 0, DueAt: at(99)}, // 5: not due
+			job.New{Kind: "mail", Queue: "q", Priority: 0},    // 6: another queue
+		)
+		for i, want := range []int{2, 3, 0, 4, 1} {
+			n, err := s.Ahead(s.ctx, t0, seqs[i], 10)
+			s.must(err)
+			s.same("ahead", n, want)
+		}
+		n, err := s.Ahead(s.ctx, t0, seqs[3], 3)
+		s.must(err)
+		s.same("cut", n, 3)
+		p := s.process(t0)
+		s.same("claimed", seqsOf(s.claim(t0, p, 9, "mail", "other")), []int64{seqs[2], seqs[4], seqs[0], seqs[1], seqs[3]})
+		n, err = s.Ahead(s.ctx, t0, seqs[0], 10)
+		s.must(err)
+		s.same("of a running job", n, 0)
+	}},
+	{"counts equal the truth after anything", func(s *script) {
+		for seed := range uint64(3) {
+			w := newWalk(s, seed)
+			for range 150 {
+				w.step()
+			}
+			for _, queue := range walkQueues {
+				s.same("counts of "+queue, s.counts(queue), s.truth(queue))
+			}
+			s.maintain(store.Maintenance{Now: w.now, Limit: 7})
+			for _, queue := range walkQueues {
+				s.same("counts of "+queue+" after folding", s.counts(queue), s.truth(queue))
+			}
+		}
+	}},
+	{"wakes end with their context", func(s *script) {
+		ctx, cancel := context.WithCancel(s.ctx)
+		wakes, err := s.Wakes(ctx)
+		s.must(err)
+		cancel()
+		for range wakes { // drained, then closed
+		}
+	}},
+}
+
+// truth counts the jobs of a queue one by one.
+func (s *script) truth(queue string) map[job.State]int64 {
+	s.Helper()
+	counts := map[job.State]int64{}
+	jobs, err := s.List(s.ctx, store.Filter{Queue: queue}, store.Page{Limit: 100_000})
+	s.must(err)
+	for _, j := range jobs {
+		counts[j.State]++
+	}
+	return counts
+}
