@@ -31,6 +31,7 @@ type walk struct {
 type walkProcess struct {
 	id     int64
 	beat   int64 // seen last
+	lost   bool  // reaped or left
 	leases []job.Job
 }
 
@@ -44,6 +45,7 @@ func newWalk(s *script, seed uint64) *walk {
 	w.must(w.StrictQueue(w.ctx, "strict", true))
 	w.register()
 	w.register()
+	w.enqueue()
 	return w
 }
 
@@ -59,16 +61,19 @@ func pick[T any](w *walk, list []T) T { return list[w.rng.IntN(len(list))] }
 
 // step does one random thing.
 func (w *walk) step() {
-	w.now = w.now.Add(time.Duration(w.rng.IntN(20_000_000)) * time.Microsecond)
+	w.now = w.now.Add(time.Duration(w.rng.IntN(6_000_000)) * time.Microsecond)
+	if w.chance(10) { // no store keeps nanoseconds
+		w.now = w.now.Add(time.Duration(w.rng.IntN(1000)))
+	}
 	w.say("@%s", w.now.Sub(t0))
 	for _, act := range []struct {
 		weight int
 		do     func()
 	}{
-		{18, w.enqueue},
-		{40, w.work},
-		{4, w.register},
-		{6, w.beatOne},
+		{25, w.enqueue},
+		{80, w.work},
+		{10, w.register},
+		{10, w.beatOne},
 		{4, w.reapOne},
 		{2, w.leave},
 		{5, w.progress},
@@ -77,7 +82,7 @@ func (w *walk) step() {
 		{3, w.switchQueue},
 		{4, w.maintainAll},
 		{5, w.redriveSome},
-		{10, w.look},
+		{30, w.look},
 	} {
 		if w.chance(act.weight) {
 			act.do()
@@ -116,7 +121,13 @@ func (w *walk) enqueue() {
 }
 
 func (w *walk) register() {
-	if len(w.procs) >= 8 {
+	alive := 0
+	for _, p := range w.procs {
+		if !p.lost {
+			alive++
+		}
+	}
+	if alive >= 4 {
 		return
 	}
 	p, err := w.Register(w.ctx, w.now, store.Process{Host: "h", Kinds: walkKinds[:1+w.rng.IntN(3)], Config: pick(w, []string{"c1", "c2"})})
@@ -124,10 +135,20 @@ func (w *walk) register() {
 	w.procs = append(w.procs, walkProcess{id: p.ID, beat: p.Beat})
 }
 
+// anyProcess is mostly one that lives.
+func (w *walk) anyProcess() int {
+	for range 4 {
+		if at := w.rng.IntN(len(w.procs)); !w.procs[at].lost {
+			return at
+		}
+	}
+	return w.rng.IntN(len(w.procs))
+}
+
 // work takes a turn: settles of some leases, late and doubled ones among
 // them, begins, releases and claims.
 func (w *walk) work() {
-	at := w.rng.IntN(len(w.procs))
+	at := w.anyProcess()
 	p := &w.procs[at]
 	t := store.Turn{Process: p.id, Now: w.now}
 	for _, j := range p.leases {
@@ -210,7 +231,7 @@ func (w *walk) outcome(j job.Job) store.Settle {
 }
 
 func (w *walk) beatOne() {
-	at := w.rng.IntN(len(w.procs))
+	at := w.anyProcess()
 	orders, err := w.Beat(w.ctx, w.now, w.procs[at].id)
 	w.say("P%d beat orders=%s", at+1, w.refs(orders))
 	w.fault("beat", err)
@@ -219,7 +240,7 @@ func (w *walk) beatOne() {
 // reapOne judges a process by the beat that was seen last, which may have
 // moved since.
 func (w *walk) reapOne() {
-	at := w.rng.IntN(len(w.procs))
+	at := w.anyProcess()
 	p := &w.procs[at]
 	if w.chance(60) {
 		listed, _ := w.seen(p.id)
@@ -234,15 +255,17 @@ func (w *walk) reapOne() {
 		return crashed(w.now)(j)
 	})
 	slices.Sort(asked)
+	p.lost = p.lost || ok
 	w.say("P%d reap ended=%d ok=%t asked=%s", at+1, n, ok, asked)
 	w.fault("reap", err)
 }
 
 func (w *walk) leave() {
-	at := w.rng.IntN(len(w.procs))
+	at := w.anyProcess()
 	w.fault("leave", w.Leave(w.ctx, w.procs[at].id))
 	_, listed := w.seen(w.procs[at].id)
 	w.say("P%d leave listed=%t", at+1, listed)
+	w.procs[at].lost = !listed
 }
 
 func (w *walk) progress() {
