@@ -148,7 +148,7 @@ var enqueueRules = []rule{
 		wakes, err := s.Wakes(s.ctx)
 		s.must(err)
 		s.addN(t0, 3)
-		<-wakes
+		s.woken(wakes)
 	}},
 }
 

@@ -203,7 +203,7 @@ var retryRules = []rule{
 		wakes, err := s.Wakes(s.ctx)
 		s.must(err)
 		s.must(s.Retry(s.ctx, at(5), "ann", seq))
-		<-wakes
+		s.woken(wakes)
 	}},
 }
 

@@ -189,6 +189,19 @@ func (s *script) settled(now time.Time, process int64, settles ...store.Settle) 
 	}
 }
 
+// woken waits for a wake; the limit is there for stores that never wake.
+func (s *script) woken(wakes <-chan struct{}) {
+	s.Helper()
+	select {
+	case _, open := <-wakes:
+		if !open {
+			s.Fatal("the wakes are closed")
+		}
+	case <-time.After(30 * time.Second):
+		s.Fatal("nobody was woken")
+	}
+}
+
 // job reads a job that must be there.
 func (s *script) job(seq int64) job.Job {
 	s.Helper()

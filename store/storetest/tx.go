@@ -104,7 +104,7 @@ var txRules = []txRule{
 		tx := s.begin()
 		s.addTx(tx, plain)
 		s.must(tx.Commit())
-		<-wakes
+		s.woken(wakes)
 	}},
 	{"a settle and an enqueue become durable together", func(s *txScript) {
 		p := s.process(t0)
