@@ -1,0 +1,243 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ebbhq/ebb/store"
+)
+
+//go:embed schema/*.sql
+var schemaFiles embed.FS
+
+// Direction is which way Migrate goes.
+type Direction string
+
+const (
+	Up     Direction = "up"     // to the newest schema
+	Down   Direction = "down"   // one step back; the step's tables and all their rows are dropped
+	Status Direction = "status" // nowhere
+)
+
+// Migration is one step of the schema.
+type Migration struct {
+	Version   int
+	Name      string
+	AppliedAt time.Time // zero = not applied
+	up, down  string
+}
+
+// ledger is where applied steps are remembered.
+const ledger = `CREATE TABLE IF NOT EXISTS ebb_migration (
+    version    INTEGER PRIMARY KEY,
+    name       TEXT    NOT NULL,
+    applied_at INTEGER NOT NULL -- microseconds since 1970, UTC
+) STRICT;
+`
+
+// migrations are the steps, oldest first.
+func migrations() ([]Migration, error) {
+	files, err := schemaFiles.ReadDir("schema")
+	if err != nil {
+		return nil, err
+	}
+	var steps []Migration
+	for _, f := range files {
+		text, err := schemaFiles.ReadFile("schema/" + f.Name())
+		if err != nil {
+			return nil, err
+		}
+		number, name, _ := strings.Cut(strings.TrimSuffix(f.Name(), ".sql"), "_")
+		version, err := strconv.Atoi(number)
+		if err != nil {
+			return nil, fmt.Errorf("sqlite: schema/%s: want NNN_name.sql: %w", f.Name(), err)
+		}
+		_, both, _ := strings.Cut(string(text), "\n-- up\n")
+		up, down, ok := strings.Cut(both, "\n-- down\n")
+		if !ok || version != len(steps)+1 {
+			return nil, fmt.Errorf("sqlite: schema/%s: want step %d with the lines \"-- up\" and \"-- down\"", f.Name(), len(steps)+1)
+		}
+		steps = append(steps, Migration{Version: version, Name: name, up: up, down: down})
+	}
+	return steps, nil
+}
+
+// SQL returns the script that gives an empty database this schema.
+func SQL() (string, error) {
+	steps, err := migrations()
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("BEGIN IMMEDIATE;\n\n" + ledger)
+	for _, m := range steps {
+		fmt.Fprintf(&b, "\n-- %03d %s\n%s\n", m.Version, m.Name, m.up)
+		fmt.Fprintf(&b, "INSERT INTO ebb_migration VALUES (%d, '%s', CAST(unixepoch('subsec') * 1000000 AS INTEGER));\n", m.Version, m.Name)
+	}
+	b.WriteString("\nCOMMIT;\n")
+	return b.String(), nil
+}
+
+// Migrate moves the schema of the file at path and returns where every step
+// then stands. Up creates the file if need be.
+func Migrate(ctx context.Context, path string, d Direction) (_ []Migration, err error) {
+	s, err := newStore(path, Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if d == Up {
+		err = s.create()
+	} else {
+		_, err = os.Stat(s.path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: migrate: %w", err)
+	}
+	switch d {
+	case Up:
+		err = s.upgrade(ctx)
+	case Down:
+		err = s.downgrade(ctx)
+	case Status:
+	default:
+		err = fmt.Errorf("sqlite: migrate: %q: want %s, %s or %s", d, Up, Down, Status)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var steps []Migration
+	err = s.read(ctx, "migrate", true, func(c *conn) error {
+		steps, err = c.applied(ctx)
+		return err
+	})
+	return steps, err
+}
+
+// applied returns the steps with what the file remembers of them. It refuses
+// a file that knows steps which this program does not.
+func (c *conn) applied(ctx context.Context) ([]Migration, error) {
+	steps, err := migrations()
+	if err != nil {
+		return nil, err
+	}
+	exists, err := c.ask(ctx, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'ebb_migration'")
+	if err != nil || exists[0].int(0) == 0 {
+		return steps, err
+	}
+	rows, err := c.ask(ctx, "SELECT version, applied_at, name FROM ebb_migration ORDER BY version")
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		if n := int(r.int(0)); n > len(steps) {
+			return nil, fmt.Errorf("sqlite: %s: it has step %d (%s), this program knows %d; use a newer ebb: %w",
+				c.store.path, n, r.text(2), len(steps), store.ErrSchema)
+		}
+		steps[r.int(0)-1].AppliedAt = r.at(1)
+	}
+	return steps, nil
+}
+
+// ask runs a query that is needed before the schema is there.
+func (c *conn) ask(ctx context.Context, query string) ([]row, error) {
+	rows, err := c.QueryContext(ctx, query, nil)
+	if err != nil {
+		return nil, err
+	}
+	cursor := &cursor{name: "schema", rows: rows}
+	var list []row
+	for {
+		cursor.values = make([]driver.Value, len(rows.Columns()))
+		r, err := cursor.next()
+		if err != nil || r == nil {
+			return list, errors.Join(err, cursor.close())
+		}
+		list = append(list, r)
+	}
+}
+
+// script runs statements that return nothing.
+func (t *tx) script(text string, args ...any) error {
+	_, err := t.rawConn.ExecContext(t.ctx, text, named(args))
+	return err
+}
+
+// upgrade applies what is missing, all of it or nothing.
+func (s *Store) upgrade(ctx context.Context) error {
+	current := false
+	err := s.read(ctx, "open", true, func(c *conn) error {
+		steps, err := c.applied(ctx)
+		current = err == nil && !steps[len(steps)-1].AppliedAt.IsZero()
+		return err
+	})
+	if err != nil || current {
+		return err
+	}
+	return s.write(ctx, "migrate", time.Time{}, func(t *tx) error {
+		steps, err := t.applied(t.ctx) // somebody may have been faster
+		if err != nil {
+			return err
+		}
+		if !steps[0].AppliedAt.IsZero() {
+			if err := t.sound(); err != nil {
+				return err
+			}
+		}
+		if err := t.script(ledger); err != nil {
+			return err
+		}
+		for _, m := range steps {
+			if !m.AppliedAt.IsZero() {
+				continue
+			}
+			if err := t.script(m.up); err != nil {
+				return fmt.Errorf("step %d (%s): %w", m.Version, m.Name, err)
+			}
+			if err := t.script("INSERT INTO ebb_migration VALUES (?, ?, ?)", int64(m.Version), m.Name, t.now.UnixMicro()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// sound refuses to migrate a damaged file.
+func (t *tx) sound() error {
+	rows, err := t.ask(t.ctx, "PRAGMA quick_check(1)")
+	if err != nil {
+		return err
+	}
+	if len(rows) != 1 || rows[0].text(0) != "ok" {
+		return fmt.Errorf("sqlite: %s: not migrated: it is damaged: %v; restore a backup", t.store.path, rows)
+	}
+	return nil
+}
+
+// downgrade takes the newest applied step back.
+func (s *Store) downgrade(ctx context.Context) error {
+	return s.write(ctx, "migrate", time.Time{}, func(t *tx) error {
+		steps, err := t.applied(t.ctx)
+		if err != nil {
+			return err
+		}
+		for i := len(steps) - 1; i >= 0; i-- {
+			m := steps[i]
+			if m.AppliedAt.IsZero() {
+				continue
+			}
+			if err := t.script(m.down); err != nil {
+				return fmt.Errorf("step %d (%s): %w", m.Version, m.Name, err)
+			}
+			return t.script("DELETE FROM ebb_migration WHERE version = ?", int64(m.Version))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,223 @@
+package sqlite
+
+import (
+	"bytes"
+	"database/sql/driver"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/store"
+)
+
+// row is one row as the driver gives it. The tables are STRICT, so a value is
+// of its column's type or NULL, which reads as zero.
+type row []driver.Value
+
+func (r row) int(i int) int64 {
+	n, _ := r[i].(int64)
+	return n
+}
+
+func (r row) float(i int) float64 {
+	f, _ := r[i].(float64)
+	return f
+}
+
+func (r row) flag(i int) bool { return r.int(i) != 0 }
+
+func (r row) text(i int) string {
+	s, _ := r[i].(string)
+	return s
+}
+
+func (r row) bytes(i int) []byte {
+	b, _ := r[i].([]byte)
+	return b
+}
+
+func (r row) at(i int) time.Time {
+	us, ok := r[i].(int64)
+	if !ok {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+func (r row) span(i int) time.Duration { return time.Duration(r.int(i)) }
+
+func (r row) class(i int) (failure.Class, error) {
+	name, ok := r[i].(string)
+	if !ok {
+		return failure.Unknown, nil
+	}
+	return failure.ParseClass(name)
+}
+
+// micros is how an instant is stored.
+func micros(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}
+
+// orNull is how an optional text is stored.
+func orNull[T ~string](s T) any {
+	if s == "" {
+		return nil
+	}
+	return string(s)
+}
+
+// className is how a class is stored.
+func className(c failure.Class) any {
+	if c == failure.Unknown {
+		return nil
+	}
+	return c.String()
+}
+
+// orEmpty is how bytes that are never NULL are stored.
+func orEmpty(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// blob is how optional bytes are stored.
+func blob(b []byte) any {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// columns of a whole job: those of ebb_job, then what else a view has.
+const (
+	colProcess = 5
+	colStarts  = 17
+	colArgs    = 30
+	colState   = 31
+)
+
+// readJob reads a row of a view, or one of ebb_job in its column order.
+func readJob(r row) (job.Job, error) {
+	j := job.Job{
+		Seq: r.int(0),
+		New: job.New{
+			Queue: r.text(1), Kind: r.text(2), Priority: int(r.int(3)), DueAt: r.at(4),
+			Policy: r.text(10), Target: r.text(11), Key: r.text(12), Unique: r.text(13), DeadlineAt: r.at(14),
+			Batch: r.text(15), Trace: r.text(16), Args: r.bytes(colArgs),
+		},
+		Process: r.int(colProcess), Epoch: r.int(6), LeasedAt: r.at(7), Begun: r.flag(8), EnqueuedAt: r.at(9),
+		LastError: r.text(26), Fingerprint: r.text(27), Version: r.text(28), Progress: r.bytes(29),
+	}
+	var err error
+	if j.History, err = readHistory(r[colStarts:]); err != nil {
+		return j, err
+	}
+	j.History.DeadlineAt = j.DeadlineAt
+	if j.LastClass, err = r.class(25); err != nil {
+		return j, err
+	}
+	if len(r) > colState {
+		j.State, j.Cause, j.EndedAt = job.State(r.text(colState)), job.Cause(r.text(32)), r.at(33)
+		j.Config, j.Result = r.text(34), r.bytes(35)
+	}
+	return j, nil
+}
+
+func readHistory(r row) (retry.History, error) {
+	h := retry.History{
+		Starts: int(r.int(0)), Attempts: int(r.int(1)), Waits: int(r.int(2)), Idle: int(r.int(3)), Crashes: int(r.int(4)),
+		FirstStartAt: r.at(6), LastDelay: r.span(7),
+	}
+	free, ok := r[5].(string)
+	if !ok {
+		return h, nil
+	}
+	counts := map[failure.Class]uint8{}
+	if err := json.Unmarshal([]byte(free), &counts); err != nil {
+		return h, err
+	}
+	for class, n := range counts {
+		h.Free[class] = n
+	}
+	return h, nil
+}
+
+// historyArgs are the values of starts to last_delay.
+func historyArgs(h retry.History) []any {
+	return []any{
+		int64(h.Starts), int64(h.Attempts), int64(h.Waits), int64(h.Idle), int64(h.Crashes), freeText(h.Free),
+		micros(store.Instant(h.FirstStartAt)), int64(h.LastDelay),
+	}
+}
+
+// freeText writes the counts by class name, such as {"server":2}.
+func freeText(free retry.FreeCounts) any {
+	if free == (retry.FreeCounts{}) {
+		return nil
+	}
+	text := []byte{'{'}
+	for class, n := range free {
+		if n == 0 {
+			continue
+		}
+		if len(text) > 1 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendQuote(text, failure.Class(class).String())
+		text = append(text, ':')
+		text = strconv.AppendUint(text, uint64(n), 10)
+	}
+	return string(append(text, '}'))
+}
+
+// jsonList writes numbers as a JSON array.
+func jsonList(numbers []int64) string {
+	text := append(make([]byte, 0, 8*len(numbers)+2), '[')
+	for i, n := range numbers {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendInt(text, n, 10)
+	}
+	return string(append(text, ']'))
+}
+
+// jsonTexts writes strings as a JSON array.
+func jsonTexts(list []string) string {
+	if list == nil {
+		return "[]"
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(list); err != nil {
+		panic(err) // strings always encode
+	}
+	return string(bytes.TrimSpace(b.Bytes()))
+}
+
+// isRun reports whether sorted sequence numbers follow each other without a
+// gap: then a range names exactly them.
+func isRun(sorted []int64) bool {
+	return sorted[len(sorted)-1]-sorted[0] == int64(len(sorted)-1)
+}
+
+// sortedCopy returns the numbers in their order.
+func sortedCopy(numbers []int64) []int64 { return slices.Sorted(slices.Values(numbers)) }

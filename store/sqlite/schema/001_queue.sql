@@ -1,0 +1,321 @@
+-- The queue on SQLite.
+--
+-- Instants are microseconds since 1970 in UTC, durations (last_delay, delay,
+-- held, retry_after) nanoseconds; NULL means none. Classes, states and causes
+-- are stored by name. All tables begin with ebb_, so that your own can stand
+-- in the same file and share its transactions.
+
+-- up
+
+-- Queued and running jobs, and nothing else. A job is running while process
+-- is not 0. target and key are what flow control will select by.
+CREATE TABLE ebb_job (
+    seq            INTEGER PRIMARY KEY AUTOINCREMENT, -- never given twice
+    queue          TEXT    NOT NULL,
+    kind           TEXT    NOT NULL,
+    priority       INTEGER NOT NULL,                  -- 0 goes first, 9 last
+    due_at         INTEGER NOT NULL,
+    process        INTEGER NOT NULL DEFAULT 0,        -- who holds the lease
+    epoch          INTEGER NOT NULL DEFAULT 0,        -- claims so far: the fencing number
+    leased_at      INTEGER,
+    begun          INTEGER NOT NULL DEFAULT 0,        -- the handler of this lease may have begun
+    enqueued_at    INTEGER NOT NULL,
+    policy         TEXT    NOT NULL,
+    target         TEXT,
+    key            TEXT,
+    unique_key     TEXT,
+    deadline_at    INTEGER,
+    batch          TEXT,
+    trace          TEXT,
+    starts         INTEGER NOT NULL DEFAULT 0,        -- the history that the next decision needs
+    attempts       INTEGER NOT NULL DEFAULT 0,
+    waits          INTEGER NOT NULL DEFAULT 0,
+    idle           INTEGER NOT NULL DEFAULT 0,
+    crashes        INTEGER NOT NULL DEFAULT 0,
+    free           TEXT,                              -- JSON: free starts by class
+    first_start_at INTEGER,
+    last_delay     INTEGER NOT NULL DEFAULT 0,
+    last_class     TEXT,                              -- the last failure
+    last_error     TEXT,
+    fingerprint    TEXT,
+    version        TEXT,                              -- of the policy that decided last
+    progress       BLOB,
+    args           BLOB    NOT NULL                   -- opaque; last, so that scans skip its pages
+) STRICT;
+
+-- The order of claims. Equality on kind and priority bounds every scan: jobs
+-- of unknown kinds, and those of the future, are never walked over.
+CREATE INDEX ebb_job_ready ON ebb_job (queue, kind, priority, due_at) WHERE process = 0;
+CREATE INDEX ebb_job_lease ON ebb_job (process) WHERE process <> 0;
+CREATE INDEX ebb_job_deadline ON ebb_job (deadline_at) WHERE process = 0 AND deadline_at IS NOT NULL;
+CREATE INDEX ebb_job_batch ON ebb_job (batch) WHERE batch IS NOT NULL;
+CREATE UNIQUE INDEX ebb_job_unique ON ebb_job (unique_key) WHERE unique_key IS NOT NULL;
+
+-- Succeeded and cancelled jobs. The columns start to start_version are the
+-- start that succeeded: it has no row in ebb_attempt.
+CREATE TABLE ebb_done (
+    seq            INTEGER PRIMARY KEY,
+    state          TEXT    NOT NULL, -- succeeded | cancelled
+    ended_at       INTEGER NOT NULL,
+    queue          TEXT    NOT NULL,
+    kind           TEXT    NOT NULL,
+    priority       INTEGER NOT NULL,
+    due_at         INTEGER NOT NULL,
+    epoch          INTEGER NOT NULL,
+    enqueued_at    INTEGER NOT NULL,
+    policy         TEXT    NOT NULL,
+    target         TEXT,
+    key            TEXT,
+    unique_key     TEXT,
+    deadline_at    INTEGER,
+    batch          TEXT,
+    trace          TEXT,
+    starts         INTEGER NOT NULL,
+    attempts       INTEGER NOT NULL,
+    waits          INTEGER NOT NULL,
+    idle           INTEGER NOT NULL,
+    crashes        INTEGER NOT NULL,
+    free           TEXT,
+    first_start_at INTEGER,
+    last_delay     INTEGER NOT NULL,
+    last_class     TEXT,
+    last_error     TEXT,
+    fingerprint    TEXT,
+    version        TEXT,
+    progress       BLOB,
+    result         BLOB,
+    start          INTEGER,          -- its number; NULL = no start succeeded
+    process        INTEGER,
+    started_at     INTEGER,
+    stopped_at     INTEGER,
+    held_by        TEXT,
+    held           INTEGER,
+    start_version  TEXT,
+    args           BLOB    NOT NULL
+) STRICT;
+
+CREATE INDEX ebb_done_ended ON ebb_done (ended_at);
+CREATE INDEX ebb_done_batch ON ebb_done (batch) WHERE batch IS NOT NULL;
+
+-- Failed jobs: the dead letters.
+CREATE TABLE ebb_dead (
+    seq            INTEGER PRIMARY KEY,
+    cause          TEXT    NOT NULL, -- fatal | exhausted | poison | expired
+    ended_at       INTEGER NOT NULL,
+    queue          TEXT    NOT NULL,
+    kind           TEXT    NOT NULL,
+    priority       INTEGER NOT NULL,
+    due_at         INTEGER NOT NULL,
+    epoch          INTEGER NOT NULL,
+    enqueued_at    INTEGER NOT NULL,
+    policy         TEXT    NOT NULL,
+    target         TEXT,
+    key            TEXT,
+    unique_key     TEXT,
+    deadline_at    INTEGER,
+    batch          TEXT,
+    trace          TEXT,
+    starts         INTEGER NOT NULL,
+    attempts       INTEGER NOT NULL,
+    waits          INTEGER NOT NULL,
+    idle           INTEGER NOT NULL,
+    crashes        INTEGER NOT NULL,
+    free           TEXT,
+    first_start_at INTEGER,
+    last_delay     INTEGER NOT NULL,
+    last_class     TEXT,
+    last_error     TEXT,
+    fingerprint    TEXT,
+    version        TEXT,
+    progress       BLOB,
+    args           BLOB    NOT NULL
+) STRICT;
+
+CREATE INDEX ebb_dead_ended ON ebb_dead (ended_at);
+CREATE INDEX ebb_dead_group ON ebb_dead (fingerprint, kind, queue, last_class, cause, ended_at);
+CREATE INDEX ebb_dead_batch ON ebb_dead (batch) WHERE batch IS NOT NULL;
+
+-- Jobs that wait for a person, a probe or another config.
+CREATE TABLE ebb_parked (
+    seq            INTEGER PRIMARY KEY,
+    cause          TEXT    NOT NULL, -- config | no_progress | host_lost | target_down | disabled
+    config         TEXT,             -- fingerprint of the config that parked it
+    queue          TEXT    NOT NULL,
+    kind           TEXT    NOT NULL,
+    priority       INTEGER NOT NULL,
+    due_at         INTEGER NOT NULL,
+    epoch          INTEGER NOT NULL,
+    enqueued_at    INTEGER NOT NULL,
+    policy         TEXT    NOT NULL,
+    target         TEXT,
+    key            TEXT,
+    unique_key     TEXT,
+    deadline_at    INTEGER,
+    batch          TEXT,
+    trace          TEXT,
+    starts         INTEGER NOT NULL,
+    attempts       INTEGER NOT NULL,
+    waits          INTEGER NOT NULL,
+    idle           INTEGER NOT NULL,
+    crashes        INTEGER NOT NULL,
+    free           TEXT,
+    first_start_at INTEGER,
+    last_delay     INTEGER NOT NULL,
+    last_class     TEXT,
+    last_error     TEXT,
+    fingerprint    TEXT,
+    version        TEXT,
+    progress       BLOB,
+    args           BLOB    NOT NULL
+) STRICT;
+
+CREATE INDEX ebb_parked_cause ON ebb_parked (cause, kind);
+CREATE INDEX ebb_parked_batch ON ebb_parked (batch) WHERE batch IS NOT NULL;
+CREATE UNIQUE INDEX ebb_parked_unique ON ebb_parked (unique_key) WHERE unique_key IS NOT NULL;
+
+-- The ledger of starts that did not succeed. A lease ends once, so (seq,
+-- epoch) names a start, and epochs are the order of starts.
+CREATE TABLE ebb_attempt (
+    seq         INTEGER NOT NULL,
+    epoch       INTEGER NOT NULL,
+    start       INTEGER NOT NULL,
+    process     INTEGER NOT NULL,
+    started_at  INTEGER,
+    ended_at    INTEGER,
+    ok          INTEGER NOT NULL,
+    class       TEXT,
+    reason      TEXT,
+    status      INTEGER NOT NULL,
+    error       TEXT,
+    retry_after INTEGER NOT NULL,
+    action      TEXT,
+    cause       TEXT,
+    delay       INTEGER NOT NULL,
+    due_at      INTEGER,
+    held_by     TEXT,
+    held        INTEGER NOT NULL,
+    counted     TEXT,
+    rule        TEXT,
+    version     TEXT,
+    stack       TEXT,
+    PRIMARY KEY (seq, epoch)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE ebb_process (
+    id      INTEGER PRIMARY KEY AUTOINCREMENT,
+    host    TEXT    NOT NULL,
+    pid     INTEGER NOT NULL,
+    kinds   TEXT    NOT NULL, -- JSON
+    queues  TEXT    NOT NULL, -- JSON
+    config  TEXT    NOT NULL,
+    beat    INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL,
+    born_at INTEGER NOT NULL,
+    version TEXT    NOT NULL
+) STRICT;
+
+-- Orders to a process: cancel this job. One lives as long as the lease.
+CREATE TABLE ebb_order (
+    seq     INTEGER PRIMARY KEY,
+    process INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE ebb_queue (
+    name   TEXT PRIMARY KEY,
+    paused INTEGER NOT NULL DEFAULT 0,
+    strict INTEGER NOT NULL DEFAULT 0 -- one lane, one slot
+) STRICT, WITHOUT ROWID;
+
+-- How many jobs stand where. Kept in the transaction of every change: SQLite
+-- has one writer, so a counter is no point of contention.
+CREATE TABLE ebb_tally (
+    queue TEXT    NOT NULL,
+    state TEXT    NOT NULL,
+    n     INTEGER NOT NULL,
+    PRIMARY KEY (queue, state)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE ebb_redrive (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    filter     TEXT    NOT NULL, -- JSON
+    rate       REAL    NOT NULL, -- jobs a second; 0 = at once
+    actor      TEXT    NOT NULL,
+    created_at INTEGER NOT NULL,
+    done_at    INTEGER,
+    moved      INTEGER NOT NULL,
+    cursor     INTEGER NOT NULL  -- sequence number reached
+) STRICT;
+
+CREATE TABLE ebb_audit (
+    id     INTEGER PRIMARY KEY AUTOINCREMENT,
+    at     INTEGER NOT NULL,
+    actor  TEXT    NOT NULL,
+    act    TEXT    NOT NULL,
+    what   TEXT    NOT NULL,
+    detail TEXT    NOT NULL
+) STRICT;
+
+-- One shape for every job, wherever it stands.
+CREATE VIEW ebb_live_view AS
+SELECT seq, queue, kind, priority, due_at, process, epoch, leased_at, begun, enqueued_at, policy, target, key,
+       unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay,
+       last_class, last_error, fingerprint, version, progress, args,
+       CASE process WHEN 0 THEN 'queued' ELSE 'running' END AS state,
+       NULL AS cause, NULL AS ended_at, NULL AS config, NULL AS result
+  FROM ebb_job;
+
+-- Running jobs by their own small index, not by a walk over those that wait.
+CREATE VIEW ebb_running_view AS
+SELECT seq, queue, kind, priority, due_at, process, epoch, leased_at, begun, enqueued_at, policy, target, key,
+       unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay,
+       last_class, last_error, fingerprint, version, progress, args,
+       'running' AS state, NULL AS cause, NULL AS ended_at, NULL AS config, NULL AS result
+  FROM ebb_job INDEXED BY ebb_job_lease
+ WHERE process <> 0;
+
+CREATE VIEW ebb_done_view AS
+SELECT seq, queue, kind, priority, due_at, 0 AS process, epoch, NULL AS leased_at, 0 AS begun, enqueued_at, policy,
+       target, key, unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at,
+       last_delay, last_class, last_error, fingerprint, version, progress, args,
+       state, NULL AS cause, ended_at, NULL AS config, result
+  FROM ebb_done;
+
+CREATE VIEW ebb_dead_view AS
+SELECT seq, queue, kind, priority, due_at, 0 AS process, epoch, NULL AS leased_at, 0 AS begun, enqueued_at, policy,
+       target, key, unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at,
+       last_delay, last_class, last_error, fingerprint, version, progress, args,
+       'failed' AS state, cause, ended_at, NULL AS config, NULL AS result
+  FROM ebb_dead;
+
+CREATE VIEW ebb_parked_view AS
+SELECT seq, queue, kind, priority, due_at, 0 AS process, epoch, NULL AS leased_at, 0 AS begun, enqueued_at, policy,
+       target, key, unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at,
+       last_delay, last_class, last_error, fingerprint, version, progress, args,
+       'parked' AS state, cause, NULL AS ended_at, config, NULL AS result
+  FROM ebb_parked;
+
+CREATE VIEW ebb_all_view AS
+SELECT * FROM ebb_live_view
+UNION ALL SELECT * FROM ebb_done_view
+UNION ALL SELECT * FROM ebb_dead_view
+UNION ALL SELECT * FROM ebb_parked_view;
+
+-- down
+
+DROP VIEW ebb_all_view;
+DROP VIEW ebb_parked_view;
+DROP VIEW ebb_dead_view;
+DROP VIEW ebb_done_view;
+DROP VIEW ebb_running_view;
+DROP VIEW ebb_live_view;
+DROP TABLE ebb_audit;
+DROP TABLE ebb_redrive;
+DROP TABLE ebb_tally;
+DROP TABLE ebb_queue;
+DROP TABLE ebb_order;
+DROP TABLE ebb_process;
+DROP TABLE ebb_attempt;
+DROP TABLE ebb_parked;
+DROP TABLE ebb_dead;
+DROP TABLE ebb_done;
+DROP TABLE ebb_job;

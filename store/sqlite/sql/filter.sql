@@ -1,0 +1,46 @@
+-- Lists and what is done to all that a filter selects. /*from*/ is the view
+-- that can hold such jobs; /*filter*/ stands for the fragment below. An
+-- absent part of a filter is NULL.
+
+-- name: filter
+(?1 IS NULL OR state = ?1) AND (?2 IS NULL OR cause = ?2) AND (?3 IS NULL OR kind = ?3)
+AND (?4 IS NULL OR queue = ?4) AND (?5 IS NULL OR target = ?5) AND (?6 IS NULL OR +batch = ?6)
+AND (?7 IS NULL OR last_class = ?7) AND (?8 IS NULL OR fingerprint = ?8)
+AND (?9 IS NULL OR coalesce(ended_at, enqueued_at) >= ?9) AND (?10 IS NULL OR coalesce(ended_at, enqueued_at) < ?10)
+
+-- name: list
+-- ?11 only below, ?12 limit
+SELECT * FROM /*from*/ WHERE seq < ?11 AND /*filter*/ ORDER BY seq DESC LIMIT ?12
+
+-- name: list_batch
+SELECT * FROM /*from*/ WHERE batch = ?6 AND seq < ?11 AND /*filter*/ ORDER BY seq DESC LIMIT ?12
+
+-- name: list_seqs
+-- ?13 the sequence numbers
+SELECT * FROM /*from*/
+ WHERE seq IN (SELECT value FROM json_each(?13)) AND seq < ?11 AND /*filter*/ ORDER BY seq DESC LIMIT ?12
+
+-- name: above
+-- What a redrive looks at next: ?11 only above, ?12 limit.
+SELECT seq FROM /*from*/ WHERE seq > ?11 AND /*filter*/ ORDER BY seq LIMIT ?12
+
+-- name: above_batch
+SELECT seq FROM /*from*/ WHERE batch = ?6 AND seq > ?11 AND /*filter*/ ORDER BY seq LIMIT ?12
+
+-- name: above_seqs
+SELECT seq FROM /*from*/
+ WHERE seq IN (SELECT value FROM json_each(?13)) AND seq > ?11 AND /*filter*/ ORDER BY seq LIMIT ?12
+
+-- name: groups
+-- In the order of the index, so that nothing is sorted but the groups.
+SELECT fingerprint, kind, queue, last_class, cause, count(*), min(ended_at), max(ended_at)
+  FROM /*from*/
+ WHERE /*filter*/ AND (?11 IS NULL OR seq IN (SELECT value FROM json_each(?11)))
+ GROUP BY fingerprint, kind, queue, last_class, cause
+
+-- name: group_error
+-- The error of the newest of a group, among those that the filter selects.
+SELECT last_error FROM /*from*/
+ WHERE fingerprint IS ?12 AND kind = ?13 AND queue = ?14 AND last_class IS ?15 AND cause = ?16 AND ended_at = ?17
+   AND /*filter*/ AND (?11 IS NULL OR seq IN (SELECT value FROM json_each(?11)))
+ ORDER BY seq DESC LIMIT 1

@@ -1,0 +1,196 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/store"
+)
+
+// Turn settles, begins, releases and claims, in this order, in one
+// transaction.
+func (s *Store) Turn(ctx context.Context, turn store.Turn) (store.Turned, error) {
+	if err := store.CheckSettles(turn.Settles); err != nil {
+		return store.Turned{}, err
+	}
+	var answer store.Turned
+	err := s.write(ctx, "turn", turn.Now, func(t *tx) (err error) {
+		answer, err = t.turn(&turn)
+		return err
+	})
+	if err != nil {
+		return store.Turned{}, err
+	}
+	return answer, nil
+}
+
+func (t *tx) turn(turn *store.Turn) (store.Turned, error) {
+	var answer store.Turned
+	registered, err := t.one(t.ctx, "registered", turn.Process)
+	if err != nil {
+		return answer, err
+	}
+	if registered == nil {
+		return answer, store.ErrLostProcess
+	}
+	held, err := t.held(turn.Process, turn.Begin, turn.Release, refsOf(turn.Settles))
+	if err != nil {
+		return answer, err
+	}
+	if answer.Settled, err = t.settle(held, turn.Settles); err != nil {
+		return answer, err
+	}
+	if answer.Begun, err = t.begin(held, turn.Begin); err != nil {
+		return answer, err
+	}
+	if answer.Released, err = t.release(held, turn.Release); err != nil {
+		return answer, err
+	}
+	for _, c := range turn.Claims {
+		jobs, err := t.claim(turn.Process, c)
+		if err != nil {
+			return answer, err
+		}
+		answer.Claimed = append(answer.Claimed, jobs...)
+	}
+	return answer, nil
+}
+
+// answersFor returns n times false; nil where nothing was asked.
+func answersFor(n int) []bool {
+	if n == 0 {
+		return nil
+	}
+	return make([]bool, n)
+}
+
+func refsOf(settles []store.Settle) []store.Ref {
+	refs := make([]store.Ref, len(settles))
+	for i := range settles {
+		refs[i] = settles[i].Ref
+	}
+	return refs
+}
+
+// lease is what the table says of a row that the process holds.
+type lease struct {
+	epoch   int64
+	queue   string
+	begun   bool
+	ordered bool // a cancel order waits for it
+}
+
+// leases are the rows that a process holds, among those that a turn names.
+type leases struct {
+	process int64
+	rows    map[int64]lease
+}
+
+// held reads the named rows that the process holds under any epoch.
+func (t *tx) held(process int64, refs ...[]store.Ref) (*leases, error) {
+	var seqs []int64
+	for _, list := range refs {
+		for _, ref := range list {
+			seqs = append(seqs, ref.Seq)
+		}
+	}
+	held := &leases{process: process, rows: make(map[int64]lease, len(seqs))}
+	if len(seqs) == 0 || process == 0 {
+		return held, nil
+	}
+	slices.Sort(seqs)
+	seqs = slices.Compact(seqs)
+	name, args := "held_list", []any{jsonList(seqs), process}
+	if isRun(seqs) {
+		name, args = "held_range", []any{seqs[0], seqs[len(seqs)-1], process}
+	}
+	err := t.query(t.ctx, name, args, func(r row) error {
+		held.rows[r.int(0)] = lease{epoch: r.int(1), queue: r.text(2), begun: r.flag(3)}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return held, t.query(t.ctx, "orders", []any{process}, func(r row) error {
+		if l, ok := held.rows[r.int(0)]; ok {
+			l.ordered = true
+			held.rows[r.int(0)] = l
+		}
+		return nil
+	})
+}
+
+// of returns the lease if it is held under exactly this epoch.
+func (l *leases) of(ref store.Ref) (lease, bool) {
+	row, ok := l.rows[ref.Seq]
+	return row, ok && row.epoch == ref.Epoch
+}
+
+// end forgets the lease and its order.
+func (t *tx) end(held *leases, seq int64) error {
+	ordered := held.rows[seq].ordered
+	delete(held.rows, seq)
+	if !ordered {
+		return nil
+	}
+	_, err := t.run("order_end", seq)
+	return err
+}
+
+// begin marks leases whose handlers start now.
+func (t *tx) begin(held *leases, refs []store.Ref) ([]bool, error) {
+	answers := answersFor(len(refs))
+	for i, ref := range refs {
+		row, ok := held.of(ref)
+		if answers[i] = ok; !ok || row.begun {
+			continue
+		}
+		row.begun = true
+		held.rows[ref.Seq] = row
+		if _, err := t.run("begin_lease", ref.Seq); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+// release gives unbegun leases back: a job keeps its place in the order,
+// unless a cancel order ends it.
+func (t *tx) release(held *leases, refs []store.Ref) ([]bool, error) {
+	answers := answersFor(len(refs))
+	for i, ref := range refs {
+		row, ok := held.of(ref)
+		if answers[i] = ok && !row.begun; !answers[i] {
+			continue
+		}
+		if err := t.end(held, ref.Seq); err != nil {
+			return nil, err
+		}
+		if row.ordered {
+			if err := t.toDone(ref.Seq, job.Cancelled, nil, nil); err != nil {
+				return nil, err
+			}
+			t.move(row.queue, job.Running, job.Cancelled)
+			continue
+		}
+		if _, err := t.run("release_lease", ref.Seq); err != nil {
+			return nil, err
+		}
+		t.move(row.queue, job.Running, job.Queued)
+	}
+	return answers, nil
+}
+
+// Progress stores what a handler reports.
+func (s *Store) Progress(ctx context.Context, process int64, ref store.Ref, progress []byte, h retry.History) (bool, error) {
+	var changed int64
+	err := s.write(ctx, "progress", time.Time{}, func(t *tx) (err error) {
+		args := append([]any{blob(progress)}, historyArgs(h)...)
+		changed, err = t.run("progress", append(args, ref.Seq, ref.Epoch, process)...)
+		return err
+	})
+	return changed > 0 && err == nil, err
+}
