@@ -1,0 +1,100 @@
+package enginetest
+
+import (
+	"time"
+
+	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/job"
+)
+
+var queueRules = []rule{
+	{"queues are listed with their counts", func(b *bench) {
+		b.add(engine.NewJob{Kind: "mail"})
+		b.add(engine.NewJob{Kind: "mail", Queue: "out", DueAt: T0.Add(time.Minute)})
+		b.die(engine.NewJob{Kind: "sms"}, rejected("no"), "ff")
+		got, err := b.Queues(b.ctx)
+		b.must(err)
+		none := func(change func(map[job.State]int64)) map[job.State]int64 {
+			c := map[job.State]int64{job.Queued: 0, job.Running: 0, job.Succeeded: 0, job.Failed: 0, job.Parked: 0, job.Cancelled: 0}
+			change(c)
+			return c
+		}
+		b.same("queues", got, []engine.Queue{
+			{Name: "default", Counts: none(func(c map[job.State]int64) { c[job.Queued], c[job.Failed] = 1, 1 }), DueAt: T0},
+			{Name: "out", Counts: none(func(c map[job.State]int64) { c[job.Queued] = 1 }), DueAt: T0.Add(time.Minute)},
+		})
+	}},
+	{"pause and resume", func(b *bench) {
+		q, err := b.PauseQueue(b.ctx, "new")
+		b.must(err)
+		b.same("paused", []any{q.Name, q.Paused}, []any{"new", true})
+		q, err = b.ResumeQueue(b.ctx, "new")
+		b.must(err)
+		b.same("resumed", q.Paused, false)
+		_, err = b.ResumeQueue(b.ctx, "nowhere")
+		b.refused(err, engine.ErrNotFound, "queue: nowhere: no such queue: no job was ever put there")
+		_, err = b.PauseQueue(b.ctx, "")
+		b.refused(err, engine.ErrInvalid, "queue: the name is empty")
+	}},
+	{"an unknown queue cannot be explained", func(b *bench) {
+		_, err := b.ExplainQueue(b.ctx, "nowhere")
+		b.refused(err, engine.ErrNotFound, "queue: nowhere: no such queue: no job was ever put there")
+	}},
+	{"why nothing moves", func(b *bench) {
+		b.add(engine.NewJob{Kind: "mail", DueAt: T0.Add(10 * time.Second)})
+		b.explained("default", false, "no waiting job is due: the first may start at 09:00:10Z (in 10s)", "no live worker serves it")
+		b.work([]string{"default"}, "sms")
+		b.clock.Advance(15 * time.Second)
+		b.explained("default", false, "the oldest due job has waited since 09:00:10Z (5s)", "no live worker handles kind mail: 1 of 1 waiting job")
+		b.work([]string{"default"}, "mail", "sms")
+		b.explained("default", true, "the oldest due job has waited since 09:00:10Z (5s)", "2 live workers serve it: due jobs start as slots get free")
+		_, err := b.PauseQueue(b.ctx, "default")
+		b.must(err)
+		b.explained("default", false, "the oldest due job has waited since 09:00:10Z (5s)",
+			"it is paused since 09:00:15Z (0s) by order of maya; nothing starts before: ebb queue resume default")
+		_, err = b.ResumeQueue(b.ctx, "default")
+		b.must(err)
+		b.claim("default", "mail")
+		b.explained("default", true, "1 job is running now", "no job waits")
+		b.clock.Advance(time.Minute)
+		b.explained("default", true, "1 job is running now", "no job waits",
+			"no live worker serves it: 2 workers are registered but silent for longer than the lease of 20s")
+	}},
+	{"a strict queue names its holder", func(b *bench) {
+		b.must(b.store.StrictQueue(b.ctx, "default", true))
+		first := b.add(engine.NewJob{Kind: "mail"})
+		b.add(engine.NewJob{Kind: "mail"})
+		b.work([]string{"default"}, "mail")
+		b.claim("default", "mail")
+		b.clock.Advance(5 * time.Second)
+		got := b.explained("default", true, "1 job is running now", "the oldest due job has waited since 09:00:00Z (5s)",
+			"it is strict, one job at a time: job 0000000000001 (kind mail) has been running since 09:00:00Z (5s), in process 1")
+		b.same("holder", got.Holder.ID, first)
+		b.same("lag", got.Lag, 5.0)
+		b.same("workers", got.Workers, []engine.Worker{{
+			Process: 1, Host: "alpha", PID: 4711, Kinds: []string{"mail"}, Queues: []string{"default"}, Alive: true, HeartbeatAge: 5, SeenAt: T0, BornAt: T0,
+		}})
+	}},
+	{"nothing passes the head of a strict queue", func(b *bench) {
+		b.must(b.store.StrictQueue(b.ctx, "default", true))
+		b.add(engine.NewJob{Kind: "odd"})
+		b.add(engine.NewJob{Kind: "mail"})
+		b.work([]string{"default"}, "mail")
+		b.explained("default", false, "the oldest due job has waited since 09:00:00Z (0s)", "no live worker handles kind odd: 1 of 2 waiting jobs",
+			"it is strict and job 0000000000001, of kind odd, is first: nothing passes it")
+	}},
+}
+
+// explained fails the test unless the queue is explained in these sentences.
+func (b *bench) explained(name string, moves bool, want ...string) engine.QueueExplained {
+	b.Helper()
+	got, err := b.ExplainQueue(b.ctx, name)
+	b.must(err)
+	var texts []string
+	for _, r := range got.Reasons {
+		texts = append(texts, r.Text)
+	}
+	b.same("queue "+name, texts, want)
+	b.same("moves", got.Moves, moves)
+	return got
+}
