@@ -44,11 +44,11 @@ func (s *Store) List(ctx context.Context, f store.Filter, page store.Page) ([]jo
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var list []job.Job
 	end := len(s.order)
 	if page.Before > 0 {
 		end = s.search(page.Before)
 	}
+	list := make([]job.Job, 0, min(page.Limit, end, 100))
 	for i := end - 1; i >= 0 && len(list) < page.Limit; i-- {
 		if r := s.order[i]; !r.gone && f.Matches(&r.job) {
 			list = append(list, copied(&r.job))

@@ -1,0 +1,161 @@
+package history
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/store"
+)
+
+// checkChange holds that the call was allowed to make this of that, and
+// computes what exactly it had to make.
+func (w *world) checkChange(c *call, before *job.Job, known bool, after *job.Job) {
+	if !known {
+		w.truth.spent[after.Seq] = &spending{}
+		if after.State != job.Queued || after.Epoch != 0 {
+			w.fail("a new %s", brief(after))
+		}
+		return
+	}
+	want := *before
+	why := ""
+	switch {
+	case c.turn != nil && !c.refused:
+		why = w.turned(c, &want, after)
+	case c.reaped && before.State == job.Running && before.Process == c.process:
+		why = w.reapedJob(c, &want)
+	case c.name == "cancel" && c.order == before.Seq:
+		why = "cancel"
+		if before.State == job.Queued || before.State == job.Parked {
+			want.State, want.Cause, want.EndedAt = job.Cancelled, retry.CauseNone, store.Instant(c.now)
+		}
+	case c.name == "retry" && c.order == before.Seq, c.name == "redrive":
+		why = w.requeued(c, &want)
+	case c.name == "register" && before.State == job.Parked && before.Cause == retry.CauseConfig && before.Config != c.config:
+		why = w.requeued(c, &want)
+	case c.name == "maintain" && before.State == job.Queued && before.DeadlineAt.Before(c.now):
+		why = "expired"
+		want.State, want.Cause, want.EndedAt = job.Failed, retry.CauseExpired, store.Instant(c.now)
+	case c.name == "progress" && c.report == refOf(before) && before.Process == c.process:
+		why = "progress"
+		want.History, want.Progress = c.history, after.Progress
+		w.truth.spent[want.Seq].starts = 0
+	}
+	if why == "" {
+		w.fail("%s may not make %s of %s", c.name, brief(after), brief(before))
+		return
+	}
+	if !same(&want, after) {
+		w.fail("%s (%s) made %s of %s, want %s", c.name, why, brief(after), brief(before), brief(&want))
+	}
+}
+
+// turned computes what a turn made of a job: its lease ended, began, went
+// back, or was given.
+func (w *world) turned(c *call, j *job.Job, after *job.Job) (why string) {
+	ref := refOf(j)
+	if w.truth.holds(c.process, ref) {
+		i := slices.IndexFunc(c.turn.Settles, func(st store.Settle) bool { return st.Ref == ref })
+		switch {
+		case i >= 0:
+			why = "settled"
+			w.settled(j, c.turn.Settles[i], c.now, c.process)
+		case slices.Contains(c.turn.Begin, ref):
+			why, j.Begun = "begun", true
+		case slices.Contains(c.turn.Release, ref):
+			why = "released"
+			w.released(j, c.now)
+		}
+	}
+	if slices.ContainsFunc(c.answer.Claimed, func(claimed job.Job) bool { return claimed.Seq == j.Seq }) {
+		if j.State != job.Queued || j.DueAt.After(c.now) {
+			w.fail("claimed although not due or not queued: %s", brief(j))
+		}
+		why += "claimed"
+		j.State, j.Process, j.LeasedAt, j.Epoch = job.Running, c.process, store.Instant(c.now), j.Epoch+1
+		j.Begun = j.History.Crashes < store.SuspectCrashes
+	}
+	return why
+}
+
+// reapedJob computes what a reap made of a lease.
+func (w *world) reapedJob(c *call, j *job.Job) string {
+	if !j.Begun {
+		w.released(j, c.now)
+		return "put back"
+	}
+	st, decided := c.settles[j.Seq]
+	if !decided {
+		w.fail("the reaper was not asked about %s", brief(j))
+	}
+	w.settled(j, st, c.now, c.process)
+	return "crashed"
+}
+
+// settled is what a settle must make of a job: state, history, due time and
+// the ledger's row together.
+func (w *world) settled(j *job.Job, st store.Settle, now time.Time, process int64) {
+	ordered := w.truth.ordered[st.Ref]
+	due := time.Time{}
+	j.State, j.Cause = st.To, st.Cause
+	switch {
+	case st.To == job.Queued && ordered:
+		j.State = job.Cancelled
+	case st.To == job.Queued:
+		due = store.Due(now, st.Delay)
+		j.DueAt = due
+	}
+	if !j.State.Live() {
+		j.EndedAt = store.Instant(now)
+	}
+	j.History = st.History
+	j.History.FirstStartAt, j.History.DeadlineAt = store.Instant(st.History.FirstStartAt), j.DeadlineAt
+	j.Process, j.LeasedAt, j.Begun = 0, time.Time{}, false
+	w.checkRow(j, st, process, due)
+}
+
+// checkRow holds that the ledger has got exactly the settle's row.
+func (w *world) checkRow(j *job.Job, st store.Settle, process int64, due time.Time) {
+	if st.Attempt != nil {
+		row := store.Recorded(st, process, due)
+		w.truth.ledger[j.Seq] = append(w.truth.ledger[j.Seq], row)
+		w.checkSpending(j, &row)
+	}
+	rows, err := w.store.Attempts(w.ctx, j.Seq)
+	w.must("attempts", err)
+	if !slices.Equal(rows, w.truth.ledger[j.Seq]) {
+		w.fail("the ledger of %s is %+v, want %+v", brief(j), rows, w.truth.ledger[j.Seq])
+	}
+}
+
+// released is what becomes of a lease that goes back unspent.
+func (w *world) released(j *job.Job, now time.Time) {
+	if j.State = job.Queued; w.truth.ordered[refOf(j)] {
+		j.State, j.EndedAt = job.Cancelled, store.Instant(now)
+	}
+	j.Process, j.LeasedAt, j.Begun = 0, time.Time{}, false
+}
+
+// requeued is what an order to try again makes of a job.
+func (w *world) requeued(c *call, j *job.Job) string {
+	now := store.Instant(c.now)
+	switch j.State {
+	case job.Queued:
+		if c.name != "retry" || !now.Before(j.DueAt) {
+			return ""
+		}
+		j.DueAt = now
+		return "due now"
+	case job.Failed, job.Parked:
+		if !j.DeadlineAt.IsZero() && j.DeadlineAt.Before(now) {
+			j.DeadlineAt = time.Time{}
+		}
+		j.State, j.Cause, j.EndedAt, j.DueAt = job.Queued, retry.CauseNone, time.Time{}, now
+		j.History = retry.History{Starts: j.History.Starts, DeadlineAt: j.DeadlineAt}
+		w.truth.spent[j.Seq] = &spending{}
+		return "queued again"
+	}
+	return ""
+}
