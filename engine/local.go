@@ -74,7 +74,7 @@ func (n *NewJob) prepare(now time.Time) (job.New, error) {
 func (e *Engine) find(ctx context.Context, id string) (job.Job, error) {
 	seq, err := job.ParseID(id)
 	if err != nil {
-		return job.Job{}, &unknownID{id: id, why: fmt.Sprintf("an id has %d characters out of 0-9 and a-z", len(job.FormatID(0)))}
+		return job.Job{}, &unknownError{text: fmt.Sprintf("job: %s: no such job: an id has %d characters out of 0-9 and a-z", id, len(job.FormatID(0)))}
 	}
 	j, err := e.store.Job(ctx, seq)
 	if err != nil {
@@ -86,22 +86,16 @@ func (e *Engine) find(ctx context.Context, id string) (job.Job, error) {
 // failed names the job in an error of the store.
 func (e *Engine) failed(id string, err error) error {
 	if errors.Is(err, ErrNotFound) {
-		return &unknownID{id: id}
+		return &unknownError{text: fmt.Sprintf("job: %s: no such job", id)}
 	}
 	return fmt.Errorf("job: %s: %w", id, err)
 }
 
-type unknownID struct{ id, why string }
+// unknownError is an ErrNotFound that says what does not exist.
+type unknownError struct{ text string }
 
-func (e *unknownID) Error() string {
-	text := fmt.Sprintf("job: %s: no such job", e.id)
-	if e.why != "" {
-		text += ": " + e.why
-	}
-	return text
-}
-
-func (e *unknownID) Unwrap() error { return ErrNotFound }
+func (e *unknownError) Error() string { return e.text }
+func (e *unknownError) Unwrap() error { return ErrNotFound }
 
 // Job returns one job.
 func (e *Engine) Job(ctx context.Context, id string) (Job, error) {

@@ -105,15 +105,8 @@ func noQueue(name string, err error) error {
 	if err != nil {
 		return fmt.Errorf("queue: %s: %w", name, err)
 	}
-	return &unknownQueue{name: name}
+	return &unknownError{text: fmt.Sprintf("queue: %s: no such queue: no job was ever put there", name)}
 }
-
-type unknownQueue struct{ name string }
-
-func (e *unknownQueue) Error() string {
-	return fmt.Sprintf("queue: %s: no such queue: no job was ever put there", e.name)
-}
-func (e *unknownQueue) Unwrap() error { return ErrNotFound }
 
 // ExplainQueue tells what is in a queue, who serves it, and why nothing moves.
 func (e *Engine) ExplainQueue(ctx context.Context, name string) (QueueExplained, error) {

@@ -65,13 +65,8 @@ func (e *Engine) redrive(ctx context.Context, id string) (store.Redrive, error) 
 			return r, nil
 		}
 	}
-	return store.Redrive{}, &unknownRedrive{id: id}
+	return store.Redrive{}, &unknownError{text: fmt.Sprintf("redrive: %s: no such redrive", id)}
 }
-
-type unknownRedrive struct{ id string }
-
-func (e *unknownRedrive) Error() string { return fmt.Sprintf("redrive: %s: no such redrive", e.id) }
-func (e *unknownRedrive) Unwrap() error { return ErrNotFound }
 
 // pace spreads a redrive over time. Two bounds hold: what this process has
 // moved since it took the order up, so that an order resumed after a day does

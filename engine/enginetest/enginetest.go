@@ -111,11 +111,11 @@ func (b *bench) work(queues []string, kinds ...string) {
 	b.process = p.ID
 }
 
-// claim takes what a worker of the queue would take next.
-func (b *bench) claim(queue string, kinds ...string) job.Job {
+// claim takes what a worker of the default queue would take next.
+func (b *bench) claim(kinds ...string) job.Job {
 	b.Helper()
 	turned, err := b.store.Turn(b.ctx, store.Turn{
-		Process: b.process, Now: b.clock.Now(), Claims: []store.Claim{{Queue: queue, Kinds: kinds, Limit: 1}},
+		Process: b.process, Now: b.clock.Now(), Claims: []store.Claim{{Queue: job.DefaultQueue, Kinds: kinds, Limit: 1}},
 	})
 	b.must(err)
 	if len(turned.Claimed) != 1 {
@@ -182,7 +182,7 @@ func (b *bench) die(n engine.NewJob, f failure.Failure, fingerprint string) stri
 	if b.process == 0 {
 		b.work([]string{job.DefaultQueue}, n.Kind)
 	}
-	b.fail(b.claim(job.DefaultQueue, n.Kind), f, fingerprint)
+	b.fail(b.claim(n.Kind), f, fingerprint)
 	return id
 }
 

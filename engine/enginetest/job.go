@@ -119,9 +119,9 @@ var jobRules = []rule{
 		f := failure.Of(failure.Server)
 		f.Status = 503
 		b.clock.Advance(time.Second)
-		b.fail(b.claim("default", "mail"), f, "ff")
+		b.fail(b.claim("mail"), f, "ff")
 		b.clock.Advance(30 * time.Second)
-		b.succeed(b.claim("default", "mail"), `"sent"`)
+		b.succeed(b.claim("mail"), `"sent"`)
 		got, err := b.Attempts(b.ctx, id)
 		b.must(err)
 		version := policy.MustPreset("processing").Version
@@ -157,7 +157,7 @@ var jobRules = []rule{
 		b.refused(err, engine.ErrState, "retry: 0000000000001: it is cancelled; only failed, parked and queued jobs can be retried")
 		running := b.add(engine.NewJob{Kind: "mail"})
 		b.work([]string{"default"}, "mail")
-		b.claim("default", "mail")
+		b.claim("mail")
 		got, err = b.Cancel(b.ctx, running)
 		b.must(err)
 		b.same("state", got.State, job.Running)

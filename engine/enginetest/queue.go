@@ -42,22 +42,22 @@ var queueRules = []rule{
 	}},
 	{"why nothing moves", func(b *bench) {
 		b.add(engine.NewJob{Kind: "mail", DueAt: T0.Add(10 * time.Second)})
-		b.explained("default", false, "no waiting job is due: the first may start at 09:00:10Z (in 10s)", "no live worker serves it")
+		b.explained(false, "no waiting job is due: the first may start at 09:00:10Z (in 10s)", "no live worker serves it")
 		b.work([]string{"default"}, "sms")
 		b.clock.Advance(15 * time.Second)
-		b.explained("default", false, "the oldest due job has waited since 09:00:10Z (5s)", "no live worker handles kind mail: 1 of 1 waiting job")
+		b.explained(false, "the oldest due job has waited since 09:00:10Z (5s)", "no live worker handles kind mail: 1 of 1 waiting job")
 		b.work([]string{"default"}, "mail", "sms")
-		b.explained("default", true, "the oldest due job has waited since 09:00:10Z (5s)", "2 live workers serve it: due jobs start as slots get free")
+		b.explained(true, "the oldest due job has waited since 09:00:10Z (5s)", "2 live workers serve it: due jobs start as slots get free")
 		_, err := b.PauseQueue(b.ctx, "default")
 		b.must(err)
-		b.explained("default", false, "the oldest due job has waited since 09:00:10Z (5s)",
+		b.explained(false, "the oldest due job has waited since 09:00:10Z (5s)",
 			"it is paused since 09:00:15Z (0s) by order of maya; nothing starts before: ebb queue resume default")
 		_, err = b.ResumeQueue(b.ctx, "default")
 		b.must(err)
-		b.claim("default", "mail")
-		b.explained("default", true, "1 job is running now", "no job waits")
+		b.claim("mail")
+		b.explained(true, "1 job is running now", "no job waits")
 		b.clock.Advance(time.Minute)
-		b.explained("default", true, "1 job is running now", "no job waits",
+		b.explained(true, "1 job is running now", "no job waits",
 			"no live worker serves it: 2 workers are registered but silent for longer than the lease of 20s")
 	}},
 	{"a strict queue names its holder", func(b *bench) {
@@ -65,9 +65,9 @@ var queueRules = []rule{
 		first := b.add(engine.NewJob{Kind: "mail"})
 		b.add(engine.NewJob{Kind: "mail"})
 		b.work([]string{"default"}, "mail")
-		b.claim("default", "mail")
+		b.claim("mail")
 		b.clock.Advance(5 * time.Second)
-		got := b.explained("default", true, "1 job is running now", "the oldest due job has waited since 09:00:00Z (5s)",
+		got := b.explained(true, "1 job is running now", "the oldest due job has waited since 09:00:00Z (5s)",
 			"it is strict, one job at a time: job 0000000000001 (kind mail) has been running since 09:00:00Z (5s), in process 1")
 		b.same("holder", got.Holder.ID, first)
 		b.same("lag", got.Lag, 5.0)
@@ -80,21 +80,22 @@ var queueRules = []rule{
 		b.add(engine.NewJob{Kind: "odd"})
 		b.add(engine.NewJob{Kind: "mail"})
 		b.work([]string{"default"}, "mail")
-		b.explained("default", false, "the oldest due job has waited since 09:00:00Z (0s)", "no live worker handles kind odd: 1 of 2 waiting jobs",
+		b.explained(false, "the oldest due job has waited since 09:00:00Z (0s)", "no live worker handles kind odd: 1 of 2 waiting jobs",
 			"it is strict and job 0000000000001, of kind odd, is first: nothing passes it")
 	}},
 }
 
-// explained fails the test unless the queue is explained in these sentences.
-func (b *bench) explained(name string, moves bool, want ...string) engine.QueueExplained {
+// explained fails the test unless the default queue is explained in these
+// sentences.
+func (b *bench) explained(moves bool, want ...string) engine.QueueExplained {
 	b.Helper()
-	got, err := b.ExplainQueue(b.ctx, name)
+	got, err := b.ExplainQueue(b.ctx, "default")
 	b.must(err)
 	var texts []string
 	for _, r := range got.Reasons {
 		texts = append(texts, r.Text)
 	}
-	b.same("queue "+name, texts, want)
+	b.same("queue", texts, want)
 	b.same("moves", got.Moves, moves)
 	return got
 }

@@ -21,7 +21,7 @@ var whyRules = []rule{
 		b.work([]string{"default"}, "mail")
 		b.why(id, "was enqueued at 09:00:00Z and has not started yet; due since 09:00:00Z (0s ago)",
 			"it is next in queue default: it starts as soon as the one live worker has a free slot")
-		j := b.claim("default", "mail")
+		j := b.claim("mail")
 		b.clock.Advance(3 * time.Second)
 		version := policy.MustPreset("processing").Version
 		b.why(id, "is in its 1st of 4 attempts, start 1, since 09:00:00Z (3s) in process 1 (pid 4711 on alpha)", "that process was last heard of 3s ago",
@@ -47,7 +47,7 @@ var whyRules = []rule{
 			"queue default is paused since 09:00:00Z (1s) by order of maya; nothing of it starts before: ebb queue resume default")
 		_, err = b.ResumeQueue(b.ctx, "default")
 		b.must(err)
-		b.claim("default", "mail")
+		b.claim("mail")
 		_, err = b.Cancel(b.ctx, id)
 		b.must(err)
 		version := policy.MustPreset("default").Version
@@ -62,7 +62,7 @@ var whyRules = []rule{
 		b.work([]string{"default"}, "mail")
 		b.why(second, "was enqueued at 09:00:00Z and has not started yet; due since 09:00:00Z (0s ago)",
 			"1 due job of queue default goes before it, by priority, due time and order of enqueue; 1 live worker serves them")
-		b.claim("default", "mail")
+		b.claim("mail")
 		b.why(second, "was enqueued at 09:00:00Z and has not started yet; due since 09:00:00Z (0s ago)",
 			"queue default is strict, one job at a time, and job 0000000000001 (kind mail) has been running since 09:00:00Z (0s), in process 1")
 	}},
