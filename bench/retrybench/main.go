@@ -85,7 +85,7 @@ func run(rounds int, each time.Duration, record string) error {
 		fmt.Fprintf(os.Stderr, "round %d of %d done\n", round+1, rounds)
 	}
 	table, targets := judge(subjects, results)
-	fmt.Print("\n", table, "\n", targets)
+	fmt.Fprint(os.Stdout, "\n", table, "\n", targets)
 	if record == "" {
 		return nil
 	}
