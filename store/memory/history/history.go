@@ -23,12 +23,12 @@ import (
 // Figures of every history. Machine time runs on; the database's clock is
 // machine time plus what it was set wrong by.
 const (
-	lease     = 20 * time.Second // a process whose beat stands so long is dead
-	beatEvery = 5 * time.Second
-	workers   = 4
-	slots     = 3 // jobs a worker holds at once
-	steps     = 320
-	drainFor  = 400 // rounds of all workers after the faults have ended
+	lease      = 20 * time.Second // a process whose beat stands so long is dead
+	beatEvery  = 5 * time.Second
+	workers    = 4
+	slots      = 3 // jobs a worker holds at once
+	steps      = 320
+	standstill = 80 // rounds of all workers, some 200 s, in which something must go on
 )
 
 var (
@@ -181,17 +181,22 @@ func (w *world) drain() {
 	for _, queue := range queues {
 		w.pause(queue, false)
 	}
-	for round := range drainFor {
+	moved := 0
+	for round := 0; round-moved < standstill; round++ {
 		w.mono += time.Second + w.upTo(3*time.Second)
 		if round%10 == 0 {
 			w.maintain()
 		}
+		changes := w.truth.changes
 		for _, k := range w.workers {
 			w.steps++
 			k.act(w)
 		}
 		if w.broken != nil || w.drained() {
 			return
+		}
+		if w.truth.changes > changes {
+			moved = round
 		}
 	}
 	for _, seq := range w.truth.order {

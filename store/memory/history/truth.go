@@ -21,6 +21,7 @@ type truth struct {
 	ordered   map[store.Ref]bool // leases that a cancel order waits for
 	processes map[int64]*process
 	paused    map[string]bool
+	changes   int // of jobs, so far
 }
 
 // process is what is known of one.
@@ -101,6 +102,7 @@ func (w *world) verify(c call) {
 		after := &list[i]
 		before, known := w.truth.jobs[after.Seq]
 		if !known || !same(&before, after) {
+			w.truth.changes++
 			w.checkChange(&c, &before, known, after)
 		}
 		w.truth.jobs[after.Seq] = *after
