@@ -14,13 +14,13 @@ import (
 )
 
 // Do runs fn under the policy until it succeeds, the policy gives up or the
-// context ends. Each try has the policy's timeout. The error is an *Error
-// that says why it ended and wraps fn's last error; when the context ends it
-// wraps the context's cause too.
+// context ends. Each try has the policy's timeout, in policy time. The error
+// is an *Error that says why it ended and wraps fn's last error; when the
+// context ends it wraps the context's cause too.
 func Do[T any](ctx context.Context, p *policy.Policy, fn func(context.Context) (T, error), opts ...Option) (T, error) {
-	if len(opts) == 0 && p.Timeout == 0 && p.Window == 0 {
-		// Nothing to prepare: a success costs no more than the call.
-		v, err := fn(ctx)
+	if len(opts) == 0 && !countsTime(p) {
+		// Nothing to prepare: a success costs little more than the call.
+		v, err := limited(ctx, clock.System{}, p.Timeout, fn)
 		if err == nil {
 			return v, nil
 		}
@@ -34,6 +34,17 @@ func Do[T any](ctx context.Context, p *policy.Policy, fn func(context.Context) (
 		return v, nil
 	}
 	return again(ctx, l, fn, v, err)
+}
+
+// countsTime reports whether a limit counts from the first start, so that its
+// instant must be known.
+func countsTime(p *policy.Policy) bool {
+	for i := range p.Classes {
+		if p.Classes[i].Window > 0 {
+			return true
+		}
+	}
+	return p.Window > 0
 }
 
 // Run is Do for functions without a value.
@@ -64,21 +75,31 @@ func try[T any](ctx context.Context, l *loop, fn func(context.Context) (T, error
 		return v, err
 	}
 	l.start()
-	if l.policy.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, l.policy.Timeout)
-		defer cancel()
-	}
 	returned := false
 	defer func() {
 		if !returned {
 			l.abandon() // fn panicked
 		}
 	}()
-	v, err = fn(ctx)
+	v, err = limited(ctx, l.clock, l.policy.Timeout, fn)
 	returned = true
 	if err == nil {
 		l.giveBack(failure.Failure{}, true, 0)
+	}
+	return v, err
+}
+
+// limited calls fn for at most so long on the clock; 0 = no limit. What the
+// limit cut off is a timeout, even where fn only says that it was cancelled.
+func limited[T any](ctx context.Context, c clock.Clock, limit time.Duration, fn func(context.Context) (T, error)) (T, error) {
+	if limit <= 0 {
+		return fn(ctx)
+	}
+	try := clock.WithTimeout(ctx, c, limit)
+	defer try.End()
+	v, err := fn(try)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.Canceled) && errors.Is(try.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
 	return v, err
 }
@@ -182,6 +203,11 @@ func (l *loop) failed(ctx context.Context, err error) (time.Duration, error) {
 	if ctx.Err() != nil {
 		l.giveBack(f, false, 0)
 		return 0, l.ended(context.Cause(ctx), err)
+	}
+	if f.Class == failure.Interrupted && errors.Is(err, context.Canceled) {
+		// Nobody told us to stop: fn cancelled a context of its own. Taken
+		// for an interruption it would be free, at once and for ever.
+		f.Class, f.Reason, f.Blame = failure.Plain, "context_canceled", failure.Plain.Blame()
 	}
 	d := Decide(l.policy, l.history, f, l.clock.Now(), Derive(l.seed, l.sequence, l.history.Starts))
 	l.history, l.last.Failure, l.last.Decision = d.Next, f, d

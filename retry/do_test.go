@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/policy"
@@ -109,6 +110,60 @@ func TestDoTimesOutOneTry(t *testing.T) {
 		})
 		if v != "ok" || err != nil || calls != 2 {
 			t.Errorf("%q, %v after %d calls", v, err, calls)
+		}
+	})
+}
+
+// The timeout of a try is policy time: on a clock that runs 60 times faster
+// thirty seconds are half a second, whatever fn makes of its context.
+func TestDoTimesOutInPolicyTime(t *testing.T) {
+	for name, wait := range map[string]func(context.Context) error{
+		"own context": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		"child": func(ctx context.Context) error {
+			child, cancel := context.WithCancel(ctx)
+			defer cancel()
+			<-child.Done()
+			return child.Err()
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			fast := clock.Scaled{Start: start, Factor: 60}
+			var took time.Duration
+			err := Run(t.Context(), preset(t, "webhook"), wait, WithClock(fast), OnDecision(func(f failure.Failure, d Decision) {
+				if took == 0 {
+					took = time.Since(start)
+				}
+				if f.Class != failure.Timeout || d.Rule != "builtin/timeout" {
+					t.Errorf("%s: class %s, %v", name, f.Class, d)
+				}
+			}))
+			if took != 500*time.Millisecond || FailureOf(err).Class != failure.Timeout {
+				t.Errorf("%s: the first try took %s; %v", name, took, err)
+			}
+		})
+	}
+}
+
+// A context that fn cancels itself is no interruption of ours: as one it was
+// retried at once, for nothing and for ever.
+func TestOwnCancellationDoesNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, name := range []string{"webhook", "bare"} {
+			base := policy.Base(name)
+			if name == "bare" {
+				base.Timeout = 0
+			}
+			p, calls := sealed(t, base), 0
+			err := Run(t.Context(), p, func(ctx context.Context) error {
+				calls++
+				own, cancel := context.WithCancel(ctx)
+				cancel()
+				return own.Err()
+			})
+			if f := FailureOf(err); calls != p.Attempts || f.Class != failure.Plain || f.Reason != "context_canceled" {
+				t.Errorf("%s: %d calls of %d, %s %q: %v", name, calls, p.Attempts, f.Class, f.Reason, err)
+			}
 		}
 	})
 }
@@ -219,11 +274,14 @@ func ExampleDo() {
 func BenchmarkDoSuccess(b *testing.B) {
 	base := policy.Base("bare")
 	base.Timeout = 0
-	p := sealed(b, base)
-	b.ReportAllocs()
-	for range b.N {
-		if v, err := Do(b.Context(), p, func(context.Context) (int, error) { return 1, nil }); v != 1 || err != nil {
-			b.Fatal(err)
-		}
+	for name, p := range map[string]*policy.Policy{"without a timeout": sealed(b, base), "webhook": preset(b, "webhook")} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for range b.N {
+				if v, err := Do(b.Context(), p, func(context.Context) (int, error) { return 1, nil }); v != 1 || err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
