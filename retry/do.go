@@ -97,7 +97,7 @@ func limited[T any](ctx context.Context, c clock.Clock, limit time.Duration, fn 
 	}
 	try := clock.WithTimeout(ctx, c, limit)
 	defer try.End()
-	v, err := fn(try)
+	v, err := fn(try) //nolint:contextcheck // try is made of ctx
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.Canceled) && errors.Is(try.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}

@@ -74,11 +74,15 @@ func Run[T, R any](ctx context.Context, items []T, fn func(context.Context, T) (
 	run.pass(ctx, First(p, len(items)))
 	for done := 0; ; done++ {
 		w, stop := Next(p, done, run.ledger())
-		if stop != "" {
+		err := context.Cause(ctx)
+		switch {
+		case stop == Complete || stop != "" && err == nil:
 			run.report.Stopped = stop
 			return run.report, nil
+		case err == nil:
+			err = run.wave(ctx, w)
 		}
-		if err := run.wave(ctx, w); err != nil {
+		if err != nil {
 			run.report.Stopped = Cancelled
 			return run.report, err
 		}
@@ -103,9 +107,6 @@ func (r *runner[T, R]) ledger() []Entry {
 
 // wave waits for the cooldown, runs the wave and records it.
 func (r *runner[T, R]) wave(ctx context.Context, w Wave) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
 	if r.OnWave != nil {
 		r.OnWave(w)
 	}
@@ -125,7 +126,7 @@ func (r *runner[T, R]) wave(ctx context.Context, w Wave) error {
 	}
 	rec.EndedAt = r.Clock.Now()
 	r.report.Waves = append(r.report.Waves, rec)
-	return context.Cause(ctx)
+	return nil
 }
 
 // pass tries every item of the wave once, in the order of the items.

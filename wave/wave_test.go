@@ -213,6 +213,23 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// Items that a stop cut off carry class interrupted, which no wave tries
+// again: the run was once reported as ended by permanent failures, without an
+// error.
+func TestStopInTheFirstPassIsAnError(t *testing.T) {
+	why := errors.New("told to stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	p := *scrape(t)
+	p.Spacing = 0
+	r, err := Run(ctx, pages(20), func(ctx context.Context, _ int) (int, error) {
+		cancel(why)
+		return 0, ctx.Err()
+	}, &p)
+	if !errors.Is(err, why) || r.Stopped != Cancelled || len(r.Failed()) != 20 {
+		t.Errorf("%v, stopped %q, %d of 20 failed", err, r.Stopped, len(r.Failed()))
+	}
+}
+
 func TestNothingToDo(t *testing.T) {
 	r, err := Run(t.Context(), nil, func(context.Context, int) (int, error) { return 0, nil }, scrape(t))
 	if err != nil || r.Stopped != Complete || len(r.Results) != 0 {
