@@ -1,0 +1,78 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/retry"
+)
+
+// Event is something that happened, for whoever watches.
+type Event struct {
+	What EventKind
+	At   time.Time // policy time, as the store tells it
+	// Process is the id of this process in the store.
+	Process int64
+	// Job is a copy without its args, but for events of the process itself.
+	Job job.Job
+	// Failure and Decision are of Settled: zero where the job succeeded.
+	Failure  failure.Failure
+	Decision retry.Decision
+	// To is the state that Settled left behind.
+	To job.State
+	// Took is how long the handler ran.
+	Took time.Duration
+	// Count is how many leases Reaped ended or jobs Redriven moved.
+	Count int
+	// Text says why a job was Held, and where in the store an Erred call was.
+	Text string
+	// Err is what went wrong in the store or in taking part.
+	Err error
+}
+
+// EventKind names an event; telemetry uses it as a label.
+type EventKind string
+
+const (
+	Registered EventKind = "registered" // the process is known to the store
+	Claimed    EventKind = "claimed"    // a lease arrived
+	Started    EventKind = "started"    // the handler begins
+	Held       EventKind = "held"       // the lease goes back unspent, or waits its turn: see Text
+	Settled    EventKind = "settled"    // the store has the outcome
+	Refused    EventKind = "refused"    // the store refused the outcome: the lease was lost
+	Stuck      EventKind = "stuck"      // the handler outlived its context by the grace
+	Ordered    EventKind = "ordered"    // an operator's cancel reached the handler
+	Reaped     EventKind = "reaped"     // another process was taken for dead
+	Lost       EventKind = "lost"       // this process was taken for dead
+	Redriven   EventKind = "redriven"   // dead letters or parked jobs were queued again
+	Erred      EventKind = "erred"      // a call of the store failed; it is made again
+	Draining   EventKind = "draining"   // the first stop
+	Stopping   EventKind = "stopping"   // the second: contexts end
+	Stopped    EventKind = "stopped"    // nothing is left
+)
+
+// observe tells of a job.
+func (w *Worker) observe(what EventKind, r *run, change func(*Event)) {
+	if w.config.Observe == nil {
+		return
+	}
+	e := Event{What: what, At: w.now(), Process: r.process, Job: r.job}
+	e.Job.Args = nil
+	if change != nil {
+		change(&e)
+	}
+	w.config.Observe(e)
+}
+
+// tell tells of the process.
+func (w *Worker) tell(e Event) {
+	if w.config.Observe == nil {
+		return
+	}
+	e.At = w.now()
+	if e.Process == 0 {
+		e.Process = w.process.Load()
+	}
+	w.config.Observe(e)
+}

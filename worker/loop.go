@@ -1,0 +1,345 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/store"
+)
+
+// phase is how far a stop has come.
+type phase int
+
+const (
+	working  phase = iota
+	draining       // nothing is claimed, handlers finish
+	stopping       // contexts have ended, handlers return
+	leaving        // handlers are given up, results are saved
+)
+
+// loop is the state of a running worker. One goroutine owns it.
+type loop struct {
+	*Worker
+	calls context.Context // of turns
+	side  context.Context // of calls that the end of the loop ends
+	runs  context.Context // parent of the handlers'
+	end   context.CancelCauseFunc
+	group sync.WaitGroup // of turns and other calls
+
+	process  int64
+	phase    phase
+	limits   *limits
+	leases   map[int64]*run // all that this process holds, by sequence
+	running  int            // handlers in their slots
+	reserved int            // slots asked for by turns under way
+	strays   int            // handlers given up that have not returned
+
+	pending  []*run // to be settled
+	returns  []*run // unbegun leases to be released
+	suspects []*run // unbegun leases that wait to run alone
+	suspect  *run   // the one that runs, or is about to
+	doomed   map[*run]error
+
+	turns      int       // under way
+	pauseUntil time.Time // machine time; the store is away
+	failures   int       // of the store, in a row
+	doubt      bool      // a turn's answer was lost: we may hold more than we know
+	adopting   bool
+
+	batch       int       // number of the latest claim
+	young       int       // its runs that have not ended
+	lingerUntil time.Time // machine time; until then their results are gathered
+
+	dues      dues      // of jobs we put back
+	storeDue  time.Time // what the store named
+	dueStale  bool      // it should be asked again
+	dueAsking bool
+	pollAt    time.Time // machine time
+	stepAt    time.Time // machine time of the next step of a stop
+
+	quiets       []chan struct{}
+	policyAlarm  alarm
+	machineAlarm alarm
+	spareRuns    []*run
+	sparePosts   []func(*loop)
+}
+
+func newLoop(w *Worker, calls, side context.Context) *loop {
+	l := &loop{
+		Worker: w, calls: calls, side: side, process: w.process.Load(),
+		limits: newLimits(w.policies, w.config.Queues, w.kinds),
+		leases: make(map[int64]*run), doomed: make(map[*run]error),
+		dueStale: true, pollAt: w.machine().Add(w.config.Poll),
+		policyAlarm: alarm{clock: w.clock}, machineAlarm: alarm{clock: w.config.Machine},
+	}
+	l.runs, l.end = context.WithCancelCause(calls)
+	return l
+}
+
+// run is the loop: mail, time, turns, then sleep.
+func (l *loop) run() error {
+	defer l.policyAlarm.clear()
+	defer l.machineAlarm.clear()
+	for {
+		l.read()
+		l.passPolicyTime()
+		l.passMachineTime()
+		l.launch()
+		l.askDue()
+		if l.phase != working {
+			if len(l.leases) == 0 && l.running == 0 && l.turns == 0 && !l.doubt {
+				return nil
+			}
+			if l.phase == leaving && !l.machine().Before(l.stepAt) {
+				return fmt.Errorf("%w: %d jobs", ErrUnsaved, len(l.leases))
+			}
+		}
+		l.hush()
+		l.sleep()
+	}
+}
+
+func (l *loop) read() {
+	runs, posts := l.mail.take(l.spareRuns, l.sparePosts)
+	for _, r := range runs {
+		l.finished(r)
+	}
+	for _, f := range posts {
+		f(l)
+	}
+	l.spareRuns, l.sparePosts = runs, posts
+}
+
+// sleep waits for mail or for the next instant at which something is due.
+func (l *loop) sleep() {
+	now, machine := l.now(), l.machine()
+	at := l.nextPolicy(now)
+	l.policyAlarm.set(at, max(0, at.Sub(now)))
+	at = l.nextMachine(machine)
+	l.machineAlarm.set(at, max(0, at.Sub(machine)))
+	enough := 1
+	if l.lingering(machine) {
+		enough = l.young
+	}
+	if l.mail.wait(enough) {
+		return
+	}
+	select {
+	case <-l.mail.bell:
+	case <-l.policyAlarm.fired:
+		l.policyAlarm.clear()
+	case <-l.machineAlarm.fired:
+		l.machineAlarm.clear()
+	}
+}
+
+// nextPolicy returns the policy time of the next event; zero if there is none.
+func (l *loop) nextPolicy(now time.Time) time.Time {
+	at := l.limits.nextChange(now)
+	for _, p := range l.limits.paces {
+		if r := p.timeouts.first; r != nil {
+			at = earlier(at, r.startedAt.Add(softLimit(p.policy)))
+		}
+	}
+	for r := range l.doomed {
+		at = earlier(at, r.killAt)
+	}
+	if l.phase == working {
+		at = earlier(at, earlier(l.dues.next(), l.storeDue))
+	}
+	return at
+}
+
+func (l *loop) nextMachine(now time.Time) time.Time {
+	at := l.stepAt
+	if l.phase == working {
+		at = l.pollAt
+	}
+	if now.Before(l.pauseUntil) {
+		at = earlier(at, l.pauseUntil)
+	}
+	if l.lingering(now) {
+		at = earlier(at, l.lingerUntil)
+	}
+	return at
+}
+
+// passPolicyTime does what became due on the policy clock.
+func (l *loop) passPolicyTime() {
+	now := l.now()
+	for _, p := range l.limits.paces {
+		limit := softLimit(p.policy)
+		for r := p.timeouts.first; r != nil && !now.Before(r.startedAt.Add(limit)); r = p.timeouts.first {
+			l.doom(r, ErrTimeout)
+		}
+		p.forget(now)
+	}
+	for r, cause := range l.doomed {
+		if !now.Before(r.killAt) {
+			l.giveUp(r, cause)
+		}
+	}
+	passed := l.dues.pass(now)
+	if !l.storeDue.IsZero() && !l.storeDue.After(now) {
+		passed, l.storeDue = true, time.Time{}
+	}
+	if passed {
+		l.wake()
+	}
+}
+
+func (l *loop) passMachineTime() {
+	now := l.machine()
+	if !now.Before(l.pollAt) {
+		l.pollAt = now.Add(l.config.Poll)
+		l.wake()
+	}
+	if l.phase == working || now.Before(l.stepAt) {
+		return
+	}
+	switch l.phase {
+	case draining:
+		l.cancelAll()
+	case stopping:
+		l.phase, l.stepAt = leaving, now.Add(l.config.Grace)
+		for r, cause := range l.doomed {
+			l.giveUp(r, cause)
+		}
+	}
+}
+
+// wake means that something may be claimable, and that the next due time may
+// be another.
+func (l *loop) wake() {
+	l.limits.wake("")
+	l.dueStale = true
+}
+
+// arrive takes in a lease.
+func (l *loop) arrive(j job.Job) {
+	now := l.now()
+	r := &run{worker: l.Worker, job: j, process: l.process, handler: l.config.Handlers[j.Kind], policy: l.policyOf(&j)}
+	r.history, r.report = j.History, j.Progress
+	l.leases[j.Seq] = r
+	l.observe(Claimed, r, nil)
+	switch {
+	case l.phase != working:
+		l.giveBack(r, "stopping")
+	case r.handler == nil:
+		l.giveBack(r, "no handler")
+	case r.policy == nil:
+		l.unknownPolicy(r, now)
+		l.pending = append(l.pending, r)
+	default:
+		r.pace = l.limits.paces[r.policy.Name]
+		l.admit(r, now)
+	}
+}
+
+// admit starts a lease, lets it wait to run alone, or gives it back.
+func (l *loop) admit(r *run, now time.Time) {
+	switch {
+	case !r.job.Begun && len(l.suspects) < l.config.Concurrency:
+		l.suspects = append(l.suspects, r)
+		l.observe(Held, r, func(e *Event) { e.Text = "crashed twice or more: runs alone" })
+	case !r.job.Begun:
+		l.giveBack(r, "too many wait to run alone")
+	case l.running < l.config.Concurrency && r.pace.admits(now, r.job.Seq):
+		l.limits.learn(r.job.Kind, r.pace, false)
+		l.start(r, now)
+	default:
+		l.limits.learn(r.job.Kind, r.pace, true)
+		l.giveBack(r, "no slot of policy "+r.policy.Name)
+	}
+}
+
+func (l *loop) start(r *run, now time.Time) {
+	l.running++
+	r.batch = l.batch
+	r.pace.started(now, r.job.Seq)
+	if softLimit(r.policy) > 0 {
+		r.pace.timeouts.add(r)
+	}
+	l.observe(Started, r, nil)
+	r.begin(l.runs, now)
+}
+
+// giveBack returns a lease whose handler did not begin: free of charge and to
+// its old place.
+func (l *loop) giveBack(r *run, why string) {
+	l.observe(Held, r, func(e *Event) { e.Text = why })
+	if !r.job.Begun {
+		l.returns = append(l.returns, r)
+		return
+	}
+	r.settle = store.Settle{Ref: r.ref(), To: job.Queued, History: r.job.History}
+	r.verdict = verdict{to: job.Queued, unspent: true}
+	l.pending = append(l.pending, r)
+}
+
+// finished takes a run out of its slot; its settle goes with the next turn.
+func (l *loop) finished(r *run) {
+	l.running--
+	r.pace.running--
+	r.unwatch()
+	delete(l.doomed, r)
+	if r.batch == l.batch && l.young > 0 {
+		l.young--
+	}
+	if l.suspect == r {
+		l.suspect = nil
+	}
+	if l.leases[r.job.Seq] != r {
+		return // its lease was lost with the process
+	}
+	l.pending = append(l.pending, r)
+}
+
+// doom ends a handler's context; if it does not return, it is given up.
+func (l *loop) doom(r *run, cause error) {
+	if _, already := l.doomed[r]; already {
+		return
+	}
+	r.unwatch()
+	r.cancel(cause)
+	r.killAt = l.now().Add(l.config.Grace)
+	if cause == ErrTimeout && r.policy.Timeout > 0 && r.policy.Lease > 0 {
+		r.killAt = r.startedAt.Add(max(r.policy.Lease, r.policy.Timeout))
+	}
+	l.doomed[r] = cause
+}
+
+// giveUp settles a start whose handler does not return. What it returns later
+// is refused: here, and by the store for its epoch.
+func (l *loop) giveUp(r *run, cause error) {
+	if !r.ended.CompareAndSwap(false, true) {
+		delete(l.doomed, r) // it returns at this moment
+		return
+	}
+	l.strays++
+	now := l.now()
+	err := fmt.Errorf("the handler ran for %s and did not return after its context ended", now.Sub(r.startedAt))
+	switch cause {
+	case ErrTimeout:
+		r.failed(now, failure.New(failure.Timeout, "stuck", err), "")
+	case ErrCancelled:
+		r.cancelled(now, err)
+	default:
+		r.failed(now, failure.New(failure.Interrupted, "stuck", err), "")
+	}
+	l.observe(Stuck, r, func(e *Event) { e.Took = now.Sub(r.startedAt) })
+	l.finished(r)
+}
+
+// softLimit is when a handler's context ends; 0 = never.
+func softLimit(p *policy.Policy) time.Duration {
+	if p.Timeout > 0 {
+		return p.Timeout
+	}
+	return p.Lease
+}

@@ -1,0 +1,140 @@
+package worker
+
+import (
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/store"
+)
+
+// stop is one call of Stop: the next step, whatever was the last.
+func (l *loop) stop() {
+	switch l.phase {
+	case working:
+		l.drain()
+	case draining:
+		l.cancelAll()
+	}
+}
+
+// drain claims nothing more and lets handlers finish.
+func (l *loop) drain() {
+	if l.phase != working {
+		return
+	}
+	l.phase, l.stepAt = draining, l.machine().Add(l.config.Drain)
+	l.tell(Event{What: Draining})
+	for _, r := range l.suspects {
+		l.giveBack(r, "stopping")
+	}
+	l.suspects = nil
+	if l.process == 0 { // nothing was settled since the process was lost
+		l.cancelAll()
+	}
+}
+
+// cancelAll ends the contexts of all handlers.
+func (l *loop) cancelAll() {
+	l.phase, l.stepAt = stopping, l.machine().Add(l.config.Grace)
+	l.tell(Event{What: Stopping})
+	for _, r := range l.leases {
+		if r.cancel != nil && !r.ended.Load() {
+			l.doom(r, ErrStopping)
+		}
+	}
+}
+
+// order carries out the cancel orders of a beat.
+func (l *loop) order(process int64, refs []store.Ref) {
+	if process != l.process {
+		return
+	}
+	for _, ref := range refs {
+		r := l.leases[ref.Seq]
+		if r == nil || r.job.Epoch != ref.Epoch || r.cancel == nil && r.settle.To != "" {
+			continue
+		}
+		if r.cancel != nil {
+			if _, already := l.doomed[r]; !already && !r.ended.Load() {
+				l.observe(Ordered, r, nil)
+				l.doom(r, ErrCancelled)
+			}
+			continue
+		}
+		l.observe(Ordered, r, nil)
+		l.cancelUnbegun(r)
+	}
+}
+
+// cancelUnbegun ends a job that waits to run alone. If it is about to begin,
+// the answer of that turn finds the settle.
+func (l *loop) cancelUnbegun(r *run) {
+	r.settle = store.Settle{Ref: r.ref(), To: job.Cancelled, History: r.job.History}
+	r.verdict = verdict{to: job.Cancelled}
+	for i, s := range l.suspects {
+		if s == r {
+			l.suspects = append(l.suspects[:i], l.suspects[i+1:]...)
+			l.pending = append(l.pending, r)
+			return
+		}
+	}
+}
+
+// lost means that others took this process for dead: its leases are theirs.
+// Handlers are told, nothing is settled, and a new process is registered.
+func (l *loop) lost(process int64) {
+	if process != l.process || l.process == 0 {
+		return
+	}
+	l.tell(Event{What: Lost, Process: process, Err: store.ErrLostProcess})
+	for _, r := range l.leases {
+		if r.cancel != nil && !r.ended.Load() {
+			l.doom(r, ErrLeaseLost)
+		}
+	}
+	clear(l.leases)
+	l.pending, l.returns, l.suspects, l.suspect = nil, nil, nil, nil
+	l.young, l.doubt, l.process = 0, false, 0
+	l.Worker.process.Store(0)
+	if l.phase == working {
+		l.enlist()
+	}
+}
+
+// enlist registers this process again, until it succeeds.
+func (l *loop) enlist() {
+	l.group.Go(func() {
+		for n := 1; ; n++ {
+			err := l.register(l.side)
+			if err == nil {
+				break
+			}
+			l.tell(Event{What: Erred, Text: "register", Err: err})
+			if !l.pause(l.side, l.delay(n)) {
+				return
+			}
+		}
+		l.mail.post(func(l *loop) {
+			l.process = l.Worker.process.Load()
+			l.wake()
+		})
+	})
+}
+
+// hush answers those who wait for quiet.
+func (l *loop) hush() {
+	if len(l.quiets) == 0 || !l.quiet() {
+		return
+	}
+	now := l.now()
+	at := l.nextPolicy(now)
+	l.policyAlarm.set(at, max(0, at.Sub(now)))
+	for _, quiet := range l.quiets {
+		close(quiet)
+	}
+	l.quiets = nil
+}
+
+func (l *loop) quiet() bool {
+	busy := l.running > 0 || l.turns > 0 || len(l.leases) > 0
+	asking := l.dueStale || l.dueAsking || l.doubt || l.adopting || l.limits.claimable(l.now())
+	return l.process != 0 && !busy && !asking
+}

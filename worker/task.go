@@ -1,0 +1,149 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/store"
+)
+
+// Handler does one start of a job. nil means done. Any other error is
+// classified and decided on by the job's policy; failure.Fatal, Park and
+// Snooze override it.
+//
+// The context ends at the policy's timeout, when the job is cancelled, when
+// the process is told to stop and will not wait longer, and when it was taken
+// for dead; context.Cause tells which. A handler may run more than once for a
+// job: when its result did not reach the store, somebody will start it again.
+type Handler func(ctx context.Context, t *Task) error
+
+var (
+	// ErrTimeout is the cause of a context that ended at the policy's timeout.
+	// It is a context.DeadlineExceeded.
+	ErrTimeout = fmt.Errorf("worker: the attempt's time is up: %w", context.DeadlineExceeded)
+	// ErrCancelled is the cause where somebody cancelled the job.
+	ErrCancelled = errors.New("worker: the job was cancelled")
+	// ErrStopping is the cause where the process will not wait longer.
+	ErrStopping = errors.New("worker: the process is stopping")
+	// ErrLeaseLost is the cause where the process was taken for dead, and the
+	// error of a Task whose lease is another's by now. What the handler does
+	// from here on, somebody else does as well.
+	ErrLeaseLost = errors.New("worker: the lease was lost")
+)
+
+// Task is one start of a job, as its handler sees it.
+type Task struct {
+	run *run
+}
+
+// Job returns what is remembered of the job, as it was when it was claimed.
+// Progress is what an earlier start reported last.
+func (t *Task) Job() job.Job { return t.run.job }
+
+// Args returns the job's arguments.
+func (t *Task) Args() []byte { return t.run.job.Args }
+
+// Start numbers this start: 1 and up over the job's whole life.
+func (t *Task) Start() int { return t.run.job.History.Starts + 1 }
+
+// Attempt numbers this try of the policy's budget: 1 and up. Free starts and
+// snoozes before it are not counted.
+func (t *Task) Attempt() int { return t.run.job.History.Attempts + 1 }
+
+// Progress stores a report for people and for the next start, and says that
+// the work is getting on: crashes and free starts are counted anew, and
+// attempts too where the policy refills them. Each call is a write.
+func (t *Task) Progress(ctx context.Context, report []byte) error {
+	return t.run.progress(ctx, report)
+}
+
+// Checkpoint says that the work is getting on, as Progress does, and keeps
+// the report as it is.
+func (t *Task) Checkpoint(ctx context.Context) error {
+	t.run.mu.Lock()
+	report := t.run.report
+	t.run.mu.Unlock()
+	return t.run.progress(ctx, report)
+}
+
+// SetResult gives the bytes that are kept with the job if this start
+// succeeds.
+func (t *Task) SetResult(result []byte) {
+	t.run.mu.Lock()
+	defer t.run.mu.Unlock()
+	t.run.result = result
+}
+
+// Complete makes the job succeed inside the caller's own transaction, so that
+// the handler's writes and the completion become durable together: *sql.Tx
+// or pgx.Tx, as the store says. Commit soon after and return nil; a handler
+// that returns nil without a commit has failed, and is retried by policy.
+func (t *Task) Complete(ctx context.Context, tx any) error {
+	r := t.run
+	if r.ended.Load() {
+		return ErrLeaseLost
+	}
+	ok, err := r.worker.store.SettleTx(ctx, tx, r.worker.storeNow(), r.process, r.succeeded(r.worker.now()))
+	switch {
+	case err != nil:
+		return fmt.Errorf("worker: complete: %s: %w", r.job.ID(), err)
+	case !ok:
+		return ErrLeaseLost
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.completed = true
+	return nil
+}
+
+// handlerState is what a handler changes while it runs.
+type handlerState struct {
+	mu        sync.Mutex
+	reported  sync.Mutex    // one report at a time, in their order
+	history   retry.History // before this start is counted
+	advanced  bool          // this start made progress
+	report    []byte
+	result    []byte
+	completed bool // in the handler's own transaction
+}
+
+func (r *run) progress(ctx context.Context, report []byte) error {
+	r.reported.Lock()
+	defer r.reported.Unlock()
+	if r.ended.Load() {
+		return ErrLeaseLost
+	}
+	r.mu.Lock()
+	h := r.history.Progressed(r.policy)
+	r.mu.Unlock()
+	// The store keeps the history without this start: if the process dies, the
+	// reaper counts it.
+	ok, err := r.worker.store.Progress(ctx, r.process, r.ref(), report, h)
+	switch {
+	case err != nil:
+		return fmt.Errorf("worker: progress: %s: %w", r.job.ID(), err)
+	case !ok:
+		return ErrLeaseLost
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history, r.advanced, r.report = h, true, report
+	return nil
+}
+
+// counted returns the history with this start in it.
+func (r *run) counted() retry.History {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.history.Started(r.startedAt)
+	if r.advanced {
+		h = h.Progressed(r.policy)
+	}
+	return h
+}
+
+func (r *run) ref() store.Ref { return store.Ref{Seq: r.job.Seq, Epoch: r.job.Epoch} }

@@ -1,0 +1,361 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/store"
+)
+
+// Gathering results: after a claim of gatherFrom jobs or more, results wait
+// for the others of the claim, for gatherBase and gatherEach a job at most.
+// Handlers that take longer lose a few milliseconds, and those that end at
+// once go back in one transaction instead of hundreds.
+const (
+	gatherFrom = 16
+	gatherBase = time.Millisecond
+	gatherEach = 4 * time.Microsecond
+)
+
+func (l *loop) lingering(now time.Time) bool { return l.young > 0 && now.Before(l.lingerUntil) }
+
+// turn is one round trip with what it carries.
+type turn struct {
+	store.Turn
+	runs     []*run // of Settles
+	begins   []*run
+	returns  []*run
+	asks     []asked
+	reserved int
+}
+
+// launch starts as many turns as there is reason for. A turn leaves at once
+// when the store is idle; while turns are under way, results gather.
+func (l *loop) launch() {
+	for l.process != 0 && l.turns < l.config.Turns {
+		if now := l.machine(); now.Before(l.pauseUntil) || l.lingering(now) && l.phase == working {
+			return
+		}
+		if l.doubt {
+			l.adopt()
+		}
+		t := l.prepare()
+		if t == nil {
+			return
+		}
+		l.turns++
+		l.group.Go(func() {
+			ctx, cancel := l.call(l.calls)
+			defer cancel()
+			answer, err := l.store.Turn(ctx, t.Turn)
+			l.mail.post(func(l *loop) { l.turned(t, answer, err) })
+		})
+	}
+}
+
+// prepare gathers what the next turn carries; nil if nothing.
+func (l *loop) prepare() *turn {
+	now := l.now()
+	t := &turn{Turn: store.Turn{Process: l.process, Now: l.storeNow()}}
+	t.runs, l.pending = l.pending, nil
+	t.returns, l.returns = l.returns, nil
+	t.Settles = make([]store.Settle, len(t.runs))
+	queue := ""
+	for i, r := range t.runs {
+		if r.verdict.unspent {
+			r.settle.Delay = r.job.DueAt.Sub(now) // in the past: its old place
+		} else if r.job.Queue != queue {
+			queue = r.job.Queue
+			l.limits.wake(queue) // a strict queue's next, or a slot that kept others out
+		}
+		t.Settles[i] = r.settle
+	}
+	for _, r := range t.returns {
+		t.Release = append(t.Release, r.ref())
+	}
+	if r := l.nextSuspect(now); r != nil {
+		t.begins, t.Begin = []*run{r}, []store.Ref{r.ref()}
+		l.suspect = r
+		l.reserved++
+		r.pace.reserved++
+		t.reserved++
+	}
+	l.ask(t, now)
+	if len(t.Settles) == 0 && len(t.Release) == 0 && len(t.Begin) == 0 && len(t.Claims) == 0 {
+		return nil
+	}
+	return t
+}
+
+// ask adds claims for the free slots, at most this turn's part of them.
+func (l *loop) ask(t *turn, now time.Time) {
+	part := (l.config.Concurrency + l.config.Turns - 1) / l.config.Turns
+	free := min(part, l.free())
+	if l.phase != working || l.doubt || free <= 0 || len(l.suspects) >= l.config.Concurrency {
+		return
+	}
+	t.asks = l.limits.share(free, now)
+	for _, a := range t.asks {
+		l.reserved += a.limit
+		t.reserved += a.limit
+		t.Claims = append(t.Claims, store.Claim{Process: l.process, Queue: a.lane.queue, Kinds: a.lane.kinds, Limit: a.limit, Now: t.Now})
+	}
+}
+
+// free counts slots that nobody runs in or has asked for.
+func (l *loop) free() int { return l.config.Concurrency - l.running - l.reserved }
+
+// nextSuspect returns the suspect whose turn it is.
+func (l *loop) nextSuspect(now time.Time) *run {
+	if l.suspect != nil || len(l.suspects) == 0 || l.phase != working || l.free() <= 0 {
+		return nil
+	}
+	for i, r := range l.suspects {
+		if r.pace.admits(now, r.job.Seq) {
+			l.suspects = slices.Delete(l.suspects, i, i+1)
+			return r
+		}
+	}
+	return nil
+}
+
+// turned takes in the answer of a turn.
+func (l *loop) turned(t *turn, answer store.Turned, err error) {
+	l.turns--
+	l.reserved -= t.reserved
+	for _, a := range t.asks {
+		a.lane.pace.reserved -= a.limit
+	}
+	for _, r := range t.begins {
+		r.pace.reserved--
+	}
+	switch {
+	case errors.Is(err, store.ErrLostProcess):
+		l.lost(t.Process)
+		return
+	case t.Process != l.process:
+		return // of a process that was taken for dead since
+	case err != nil:
+		l.failedTurn(t, err)
+		return
+	}
+	l.failures = 0
+	l.settled(t, answer)
+	for i, r := range t.begins {
+		l.began(r, answer.Begun[i])
+	}
+	for _, r := range t.returns {
+		delete(l.leases, r.job.Seq)
+	}
+	l.claimed(t, answer.Claimed)
+}
+
+// failedTurn keeps what the turn carried for the next. Whether it was done is
+// not known: settles of a lease that is gone are refused, and leases that we
+// were not told of are looked for.
+func (l *loop) failedTurn(t *turn, err error) {
+	l.failures++
+	l.pauseUntil = l.machine().Add(l.delay(l.failures))
+	l.pending = append(t.runs, l.pending...)
+	l.returns = append(t.returns, l.returns...)
+	l.suspects = append(t.begins, l.suspects...)
+	if len(t.begins) > 0 {
+		l.suspect = nil
+	}
+	l.doubt = l.doubt || len(t.Claims) > 0
+	for _, a := range t.asks {
+		a.lane.hungry = true
+	}
+	l.tell(Event{What: Erred, Text: "turn", Err: err})
+}
+
+func (l *loop) settled(t *turn, answer store.Turned) {
+	now := l.now()
+	for i, r := range t.runs {
+		delete(l.leases, r.job.Seq)
+		done, v := answer.Settled[i], r.verdict
+		if done && r.settle.To == job.Queued && !v.unspent {
+			due := store.Due(now, r.settle.Delay)
+			l.dues.add(due)
+			if r.policy.Slot == policy.SlotKeep && r.settle.Delay > 0 {
+				r.pace.keep(r.job.Seq, due)
+			}
+		}
+		if l.config.Observe == nil || v.unspent {
+			continue
+		}
+		what := Settled
+		if !done {
+			what = Refused
+		}
+		if v.completed && !done { // the handler's transaction was committed
+			what, v = Settled, verdict{to: job.Succeeded}
+		}
+		l.observe(what, r, func(e *Event) {
+			e.To, e.Failure, e.Decision = v.to, v.failure, v.decision
+			if a := r.settle.Attempt; a != nil {
+				e.Took = a.EndedAt.Sub(a.StartedAt)
+			}
+		})
+	}
+}
+
+// began starts a suspect whose lease is marked as begun now.
+func (l *loop) began(r *run, ok bool) {
+	switch {
+	case !ok:
+		delete(l.leases, r.job.Seq)
+		l.suspect = nil
+		l.observe(Refused, r, nil)
+	case r.settle.To != "" || l.phase != working: // cancelled or stopped meanwhile
+		r.job.Begun = true
+		l.suspect = nil
+		if r.settle.To != "" {
+			l.pending = append(l.pending, r)
+		} else {
+			l.giveBack(r, "stopping")
+		}
+	default:
+		r.job.Begun = true
+		l.start(r, l.now())
+	}
+}
+
+// claimed starts what was claimed and sees which lanes may have more.
+func (l *loop) claimed(t *turn, jobs []job.Job) {
+	for _, a := range t.asks {
+		n := len(jobs)
+		if len(t.asks) > 1 {
+			n = 0
+			for i := range jobs {
+				if jobs[i].Queue == a.lane.queue && slices.Contains(a.lane.kinds, jobs[i].Kind) {
+					n++
+				}
+			}
+		}
+		if n >= a.limit {
+			a.lane.hungry = true
+		}
+	}
+	running := l.running
+	l.batch++
+	for i := range jobs {
+		l.arrive(jobs[i])
+	}
+	l.young = l.running - running
+	if n := l.young; n >= gatherFrom {
+		l.lingerUntil = l.machine().Add(gatherBase + time.Duration(n)*gatherEach)
+	}
+}
+
+// askDue asks the store when the next job is due, once nothing more can be
+// claimed now.
+func (l *loop) askDue() {
+	now := l.now()
+	if !l.dueStale || l.dueAsking || l.phase != working || l.process == 0 || l.free() <= 0 ||
+		l.limits.claimable(now) || l.machine().Before(l.pauseUntil) {
+		return
+	}
+	l.dueStale, l.dueAsking = false, true
+	l.group.Go(func() {
+		ctx, cancel := l.call(l.side)
+		defer cancel()
+		due, err := l.store.NextDue(ctx, l.config.Queues)
+		l.mail.post(func(l *loop) { l.answeredDue(due, err) })
+	})
+}
+
+// blockedPoll is the time between looks while a job is due that this worker
+// cannot claim, of a kind it does not know or in a strict queue that is busy:
+// the store names that job's due time and not the next one's.
+const blockedPoll = time.Second
+
+func (l *loop) answeredDue(due time.Time, err error) {
+	l.dueAsking = false
+	if err != nil {
+		l.dueStale = true
+		l.failures++
+		l.pauseUntil = l.machine().Add(l.delay(l.failures))
+		l.tell(Event{What: Erred, Text: "next due", Err: err})
+		return
+	}
+	l.storeDue = time.Time{}
+	since := l.limits.askedSince()
+	switch now := l.now(); {
+	case due.IsZero():
+	case due.After(now):
+		l.storeDue = due
+	case due.After(since):
+		l.wake() // it became due after the last claim
+	case l.storeClock && due.After(since.Add(-clockError)):
+		l.storeDue = now.Add(clockError / 10) // perhaps it did, by the store's clock
+	default:
+		if soon := l.machine().Add(blockedPoll); soon.Before(l.pollAt) {
+			l.pollAt = soon
+		}
+	}
+}
+
+// clockError is how well the store's clock is known.
+const clockError = 20 * time.Millisecond
+
+// adopt looks for leases that a lost answer gave us.
+func (l *loop) adopt() {
+	if l.adopting || l.turns > 0 {
+		return
+	}
+	l.adopting = true
+	process := l.process
+	l.group.Go(func() {
+		ctx, cancel := l.call(l.side)
+		defer cancel()
+		found, err := l.leasedBy(ctx, process)
+		l.mail.post(func(l *loop) { l.adopted(process, found, err) })
+	})
+}
+
+// leasedBy lists the running jobs of the process.
+func (w *Worker) leasedBy(ctx context.Context, process int64) ([]job.Job, error) {
+	const page = 1000
+	var found []job.Job
+	for before := int64(0); ; {
+		jobs, err := w.store.List(ctx, store.Filter{State: job.Running}, store.Page{Before: before, Limit: page})
+		if err != nil {
+			return nil, err
+		}
+		for i := range jobs {
+			if jobs[i].Process == process {
+				found = append(found, jobs[i])
+			}
+			before = jobs[i].Seq
+		}
+		if len(jobs) < page {
+			return found, nil
+		}
+	}
+}
+
+func (l *loop) adopted(process int64, found []job.Job, err error) {
+	l.adopting = false
+	if process != l.process {
+		return
+	}
+	if err != nil {
+		l.failures++
+		l.pauseUntil = l.machine().Add(l.delay(l.failures))
+		l.tell(Event{What: Erred, Text: "adopt", Err: err})
+		return
+	}
+	l.doubt = false
+	l.failures = 0
+	for i := range found {
+		if l.leases[found[i].Seq] == nil {
+			l.arrive(found[i])
+		}
+	}
+	l.wake()
+}
