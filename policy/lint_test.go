@@ -190,7 +190,7 @@ func TestLint(t *testing.T) {
 
 		{"taxonomy catch-all", "processing", func(p *Policy) { p.Classes = retry(Match{}) }, "error taxonomy classes[0].match matches everything"},
 		{"taxonomy explicit and counted", "processing", func(p *Policy) { p.Classes = retry(Match{Status: []int{404, 503}}) }, "note taxonomy classes[0].match status 404"},
-		{"taxonomy config counted", "processing", func(p *Policy) { p.Classes = retry(Match{Classes: SetOf(failure.Config)}) }, "note taxonomy classes[0].match config"},
+		{"taxonomy config counted", "processing", func(p *Policy) { p.Classes = retry(Match{Classes: SetOf(failure.Config)}) }, "error taxonomy classes[0].match config"},
 		{"taxonomy config free", "processing", func(p *Policy) {
 			p.Classes = free(Rule{Match: Match{Classes: SetOf(failure.Config, failure.Crash)}, Max: 3})
 		}, "error taxonomy classes[0].match config"},
@@ -203,6 +203,9 @@ func TestLint(t *testing.T) {
 		{"taxonomy free by reason", "processing", func(p *Policy) {
 			p.Classes = free(Rule{Match: Match{Reason: []string{"moved"}}, Max: 2})
 		}, "warning taxonomy classes[0].match matches by reason alone"},
+		{"taxonomy permanent in waves", "scrape", func(p *Policy) {
+			p.Waves.Classes |= SetOf(failure.Gone, failure.Config)
+		}, "error taxonomy waves.classes config, gone"},
 		{"taxonomy 429 without Retry-After", "processing", func(p *Policy) { p.RetryAfter.Honour = false }, "error taxonomy retry_after.honour false"},
 		{"taxonomy 429 not retried", "processing", func(p *Policy) {
 			p.RetryAfter.Honour = false

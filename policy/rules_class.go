@@ -19,8 +19,12 @@ var ours = func() ClassSet {
 	return s
 }()
 
-// lasting are the classes that another try does not mend.
-var lasting = SetOfGroups(failure.Permanent, failure.Misconfig)
+// lasting are the classes that another try does not mend; misconfigured are
+// those of them that wait for a person.
+var (
+	lasting       = SetOfGroups(failure.Permanent, failure.Misconfig)
+	misconfigured = SetOfGroups(failure.Misconfig)
+)
 
 // ambiguous are the classes after which the call may have taken effect: the
 // request was sent, or our process died around it, or nothing is known.
@@ -81,6 +85,10 @@ func (l *linter) taxonomy() {
 			l.judgeRule(fmt.Sprintf("classes[%d]", i), r)
 		}
 	}
+	if again := l.p.Waves.Classes & lasting; again != 0 {
+		l.add(RuleTaxonomy, SeverityError, "waves.classes", strings.Join(again.Names(), ", "),
+			"every wave makes calls that fail again, for what no wait mends", "transient, timeout, connection, or classes of these groups")
+	}
 	throttled := slices.ContainsFunc(append(probes(failure.Throttled, l.p), failure.Status(429)), l.p.retriesOn)
 	if !l.p.RetryAfter.Honour && throttled {
 		l.add(RuleTaxonomy, SeverityError, "retry_after.honour", "false",
@@ -104,6 +112,9 @@ func (l *linter) judgeRule(path string, r *Rule) {
 	case m.Classes == 0 && len(m.Status) == 0 && r.Counts == CountsFree:
 		l.add(RuleTaxonomy, SeverityWarning, path+".match", "matches by reason alone",
 			"a permanent failure given that reason is retried without spending an attempt", fix)
+	case m.Classes&misconfigured != 0:
+		l.add(RuleTaxonomy, SeverityError, path+".match", names,
+			"a person must change a setting, a flag or a credential: until then every try fails alike and burns the attempts", "action: park, or fail")
 	case names != "" && r.Counts == CountsFree:
 		l.add(RuleTaxonomy, SeverityError, path+".match", names,
 			"the same call fails again, and these retries do not even spend attempts", "counts: attempt, or action: fail or park")
