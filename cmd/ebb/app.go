@@ -32,6 +32,7 @@ type app struct {
 	now    func() time.Time
 
 	config  string
+	db      string
 	json    bool
 	quiet   bool
 	noColor bool
@@ -89,12 +90,16 @@ func (a *app) root() *cobra.Command {
 		Long: `Ebb finishes work that fails, without hammering what is failing.
 
 Retry policies are data: declared in a file, linted, compared with what was
-accepted, and enforced where work runs.
+accepted, and enforced where work runs. Jobs are kept in a database; every
+failure is remembered with the decision that followed and its reason.
 
 Exit codes: 0 done; 1 the answer is no, or it could not be done; 2 wrong usage
 or unreadable input; 3 incomplete; 4 parked; 130 interrupted.`,
 		Example: `  ebb policy show webhook
   ebb policy lint policies.yaml
+  ebb job enqueue --kind mail --args '{"to": "maya"}'
+  ebb job why ID
+  ebb dead groups
   ebb demo`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -104,13 +109,16 @@ or unreadable input; 3 incomplete; 4 parked; 130 interrupted.`,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", "", "configuration file (default ebb.yaml where it exists; EBB_CONFIG)")
+	flags.StringVar(&a.db, "db", "", "where jobs are kept: sqlite:PATH or postgres://… (default sqlite: in the user's data directory; EBB_DB)")
 	flags.BoolVar(&a.json, "json", false, "print JSON for programs")
 	flags.BoolVar(&a.quiet, "quiet", false, "print results only, no remarks")
 	flags.BoolVar(&a.noColor, "no-color", false, "no colours (also NO_COLOR)")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%s: %w", c.CommandPath(), err), c.CommandPath()+" --help")
 	})
-	root.AddCommand(a.policyCommand(), a.demoCommand(), a.versionCommand())
+	root.AddCommand(
+		a.jobCommand(), a.queueCommand(), a.deadCommand(), a.policyCommand(), a.migrateCommand(), a.demoCommand(), a.versionCommand(),
+	)
 	return root
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 )
@@ -17,7 +18,8 @@ const defaultConfig = "ebb.yaml"
 type settings struct {
 	// Policies is the policy file, relative to the configuration file.
 	Policies string `yaml:"policies"`
-	// DB is the store: sqlite:PATH or postgres://…
+	// DB is the store: sqlite:PATH, relative to the configuration file, or
+	// postgres://…
 	DB string `yaml:"db"`
 }
 
@@ -43,6 +45,9 @@ func (a *app) settings() (settings, error) {
 	}
 	if s.Policies != "" && !filepath.IsAbs(s.Policies) {
 		s.Policies = filepath.Join(filepath.Dir(path), s.Policies)
+	}
+	if at, ok := strings.CutPrefix(s.DB, "sqlite:"); ok && at != "" && !filepath.IsAbs(at) {
+		s.DB = "sqlite:" + filepath.Join(filepath.Dir(path), at)
 	}
 	return s, nil
 }

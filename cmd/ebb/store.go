@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/store/sqlite"
+)
+
+// database is where jobs are kept: what `--db` names.
+type database struct {
+	shown string // for people, without a password
+	path  string // of SQLite; empty for others
+	open  func(ctx context.Context) (store.Store, error)
+	// migrate moves the schema and returns where every step then stands.
+	migrate func(ctx context.Context, way direction) ([]schemaStep, error)
+	// script is the schema as SQL.
+	script func() (string, error)
+}
+
+// direction is which way a schema goes.
+type direction string
+
+const (
+	up     direction = "up"
+	down   direction = "down"
+	status direction = "status"
+)
+
+// schemaStep is one step of a schema.
+type schemaStep struct {
+	Version   int       `json:"version"`
+	Name      string    `json:"name"`
+	AppliedAt time.Time `json:"applied_at,omitzero"`
+}
+
+// database returns what --db, EBB_DB, the configuration or, last, the default
+// names.
+func (a *app) database() (database, error) {
+	at, from := a.db, "--db"
+	if env, ok := a.lookup("EBB_DB"); at == "" && ok {
+		at, from = env, "EBB_DB"
+	}
+	if at == "" {
+		s, err := a.settings()
+		if err != nil {
+			return database{}, err
+		}
+		at, from = s.DB, "db of the configuration"
+	}
+	if at == "" {
+		at = "sqlite:"
+	}
+	return a.parseDB(at, from)
+}
+
+// parseDB reads a URL of a database.
+func (a *app) parseDB(at, from string) (database, error) {
+	scheme, rest, ok := strings.Cut(at, ":")
+	switch {
+	case ok && scheme == "sqlite":
+		if rest == "" {
+			dir, err := dataDir(runtime.GOOS, a.lookup)
+			if err != nil {
+				return database{}, usage(err, "--db sqlite:PATH")
+			}
+			rest = filepath.Join(dir, "ebb", "ebb.db")
+		}
+		if strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///") {
+			return database{}, usage(fmt.Errorf("%s: %q: two slashes name a host; SQLite wants a path", from, at), "--db sqlite:"+strings.TrimPrefix(rest, "//"))
+		}
+		return sqliteDatabase(strings.TrimPrefix(rest, "//")), nil
+	case ok && (scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//"):
+		parsed, err := url.Parse(at)
+		if err != nil {
+			var parse *url.Error
+			errors.As(err, &parse) // its own text would repeat the password
+			return database{}, usage(fmt.Errorf("%s: not a URL: %w", from, parse.Err), "--db postgres://USER@HOST/DATABASE")
+		}
+		return postgresDatabase(at, parsed.Redacted()), nil
+	}
+	try := "--db sqlite:" + at
+	if ok {
+		try = "--db sqlite:ebb.db, or --db postgres://USER@HOST/DATABASE"
+	}
+	return database{}, usage(fmt.Errorf("%s: %q: want sqlite:PATH or postgres://…", from, at), try)
+}
+
+func sqliteDatabase(path string) database {
+	return database{
+		shown: "sqlite:" + path, path: path, script: sqlite.SQL,
+		open: func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, path, sqlite.Options{}) },
+		migrate: func(ctx context.Context, way direction) ([]schemaStep, error) {
+			steps, err := sqlite.Migrate(ctx, path, sqlite.Direction(way))
+			var list []schemaStep
+			for _, s := range steps {
+				list = append(list, schemaStep{s.Version, s.Name, s.AppliedAt})
+			}
+			return list, err
+		},
+	}
+}
+
+// dataDir is where the user's programs keep their data on that system.
+func dataDir(system string, lookup func(string) (string, bool)) (string, error) {
+	under := func(variable string, parts ...string) (string, bool) {
+		dir, ok := lookup(variable)
+		return filepath.Join(append([]string{dir}, parts...)...), ok && filepath.IsAbs(dir)
+	}
+	places := [][]string{{"XDG_DATA_HOME"}, {"HOME", ".local", "share"}}
+	switch system {
+	case "darwin":
+		places = [][]string{{"HOME", "Library", "Application Support"}}
+	case "windows":
+		places = [][]string{{"LocalAppData"}}
+	}
+	for _, p := range places {
+		if dir, ok := under(p[0], p[1:]...); ok {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("db: no place for the default database: %s is not set", places[len(places)-1][0])
+}
+
+// missing reports whether the database is a file that does not exist.
+func (d *database) missing() bool {
+	if d.path == "" {
+		return false
+	}
+	_, err := os.Stat(d.path)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// absent is the error of a database that only an enqueue or `migrate up`
+// makes: a question must not leave files behind.
+func (d *database) absent() error {
+	return &failed{code: exitNo, err: fmt.Errorf("%s: no such database yet", d.shown), try: "ebb job enqueue --kind KIND, or ebb migrate up, with the same --db"}
+}
+
+// unreachable is the error of a database that could not be opened.
+func (d *database) unreachable(err error) error {
+	try := "is --db right? It is " + d.shown
+	switch {
+	case errors.Is(err, store.ErrSchema):
+		try = "ebb migrate up"
+	case d.path == "":
+		try = "is the server running, and --db right? It is " + d.shown
+	}
+	return &failed{code: exitNo, err: err, try: try}
+}
+
+// ask opens the database and puts a question or an order to it.
+func (a *app) ask(c *cobra.Command, create bool, do func(ctx context.Context, ops engine.Ops) error) error {
+	ctx := c.Context()
+	policies, err := a.knownPolicies()
+	if err != nil {
+		return err
+	}
+	db, err := a.database()
+	if err != nil {
+		return err
+	}
+	if !create && db.missing() {
+		return db.absent()
+	}
+	s, err := db.open(ctx)
+	if err != nil {
+		return interrupted(ctx, db.unreachable(err))
+	}
+	err = do(ctx, engine.New(s, policies, engine.Config{Actor: a.actor()}))
+	err = answer(c, errors.Join(err, closed(s, err)))
+	return interrupted(ctx, err)
+}
+
+// closed closes the store; after an error its own error says nothing new.
+func closed(s store.Store, err error) error {
+	if e := s.Close(); err == nil {
+		return e
+	}
+	return nil
+}
+
+// interrupted lets the end of the context have the last word.
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// answer gives an error of the engine its exit code and its hint.
+func answer(c *cobra.Command, err error) error {
+	var f *failed
+	switch {
+	case err == nil || errors.As(err, &f):
+		return err
+	case errors.Is(err, engine.ErrInvalid):
+		return usage(err, c.CommandPath()+" --help")
+	case errors.Is(err, engine.ErrNotFound):
+		return &failed{code: exitNo, err: err, try: c.Parent().CommandPath() + " list"}
+	case errors.Is(err, engine.ErrState):
+		return &failed{code: exitNo, err: err, try: "ebb job why " + strings.Join(c.Flags().Args(), " ")}
+	}
+	return &failed{code: exitNo, err: err, try: "the same again; if it stays, look at the database"}
+}
+
+// knownPolicies are the policies as a worker of this configuration has them.
+func (a *app) knownPolicies() ([]policy.Policy, error) {
+	entries, err := a.allPolicies()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]policy.Policy, 0, len(entries))
+	for _, e := range entries {
+		if e, err = a.effective(e); err != nil {
+			return nil, err
+		}
+		list = append(list, e.Policy)
+	}
+	return list, nil
+}
+
+// actor is who the audit names.
+func (a *app) actor() string {
+	who := "unknown"
+	for _, variable := range []string{"SUDO_USER", "USER", "LOGNAME", "USERNAME"} {
+		if v, ok := a.lookup(variable); ok && v != "" {
+			who = v
+			break
+		}
+	}
+	if host, err := os.Hostname(); err == nil {
+		who += "@" + host
+	}
+	return who
+}
+
+// remarkErr writes a line for people to standard error unless told to be
+// quiet.
+func (a *app) remarkErr(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.stderr, format+"\n", args...)
+	}
+}
