@@ -68,6 +68,7 @@ func TestClassifyByInterface(t *testing.T) {
 		{apiError{"NoSuchKey", 404}, InvalidInput, "NoSuchKey"},
 		{apiError{"AccessDenied", 403}, Config, "AccessDenied"},
 		{apiError{"NoSuchBucket", 404}, Config, "NoSuchBucket"},
+		{apiError{"RequestTimeout", 400}, Timeout, "RequestTimeout"},
 		{apiError{"SomethingNew", 503}, Server, ""},
 		{apiError{"SomethingNew", 0}, Plain, ""},
 		{llmError(429), Throttled, ""},

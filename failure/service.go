@@ -43,8 +43,8 @@ func byCode(code string) (Failure, bool) {
 		class = Throttled
 	case "InternalError", "InternalFailure", "ServiceUnavailable", "ServerBusy":
 		class = Server
-	case "RequestTimeout", "RequestTimeoutException":
-		class = RequestTimeout
+	case "RequestTimeout", "RequestTimeoutException": // S3 says so with a status of 400
+		class = Timeout
 	case "OperationAborted", "NotReady":
 		class = Unavailable
 	case "NoSuchKey", "NoSuchVersion", "NotFound", "InvalidObjectState":

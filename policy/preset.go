@@ -113,10 +113,11 @@ func defaultPolicy() Policy {
 
 func processing() Policy {
 	p := defaultPolicy()
-	p.Classes = []Rule{{
-		Match:  Match{Classes: SetOf(failure.Crash, failure.Interrupted)},
-		Action: Retry, Counts: CountsAttempt,
-	}}
+	p.Classes = []Rule{
+		{Match: Match{Classes: SetOf(failure.Crash, failure.Interrupted)}, Action: Retry, Counts: CountsAttempt},
+		// Its seed gives up on every 4xx but 429, on 408 and 425 too.
+		{Match: Match{Classes: SetOf(failure.RequestTimeout, failure.TooEarly)}, Action: Fail, Counts: CountsAttempt},
+	}
 	return p
 }
 
