@@ -5,8 +5,9 @@ import pg from 'pg'
 import { connection, micros, number, serve, sleep, timed } from './child.mjs'
 
 const task = 'noop'
-const concurrency = 1000
-const size = 2000
+// Jobs at once and size of the local queue. Its manual publishes its figures
+// with 24 and 500; a job that does nothing gains from more.
+const [concurrency, size] = process.argv.slice(2).map(Number)
 
 let pool
 let utils

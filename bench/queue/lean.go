@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS lean_job (
 );
 CREATE INDEX IF NOT EXISTS lean_ready ON lean_job (priority, due_at, id) WHERE NOT running;
 CREATE TABLE IF NOT EXISTS lean_done (
-	id bigint NOT NULL, kind text NOT NULL, queue text NOT NULL, attempt smallint NOT NULL, worker integer,
+	id bigint PRIMARY KEY, kind text NOT NULL, queue text NOT NULL, attempt smallint NOT NULL, worker integer,
 	began_at timestamptz, ended_at timestamptz NOT NULL DEFAULT now(), args jsonb NOT NULL
 );
 CREATE TABLE IF NOT EXISTS lean_failure (

@@ -14,17 +14,18 @@ import (
 type system struct {
 	key     string
 	name    string
-	node    bool // a Node program
-	history bool // it keeps what it did
-	peer    bool // Ebb is compared with it
-	slow    bool // it takes part in the load of slow handlers
+	node    []string // the Node program and its arguments
+	history bool     // it keeps what it did
+	peer    bool     // Ebb is compared with it
+	slow    bool     // it takes part in the load of slow handlers
 }
 
 var systems = []system{
 	{key: "ebb", name: "Ebb", history: true, slow: true},
 	{key: "river", name: "River 0.50", history: true, peer: true, slow: true},
-	{key: "pgboss", name: "pg-boss 12.35", node: true, history: true, peer: true},
-	{key: "graphile", name: "graphile-worker 0.18", node: true, peer: true},
+	{key: "pgboss", name: "pg-boss 12.35", node: []string{"pgboss.mjs"}, history: true, peer: true},
+	{key: "graphile", name: "graphile-worker 0.18", node: []string{"graphile.mjs", "24", "500"}, peer: true},
+	{key: "graphile-wide", name: "graphile-worker, 1,000 at once", node: []string{"graphile.mjs", "1000", "2000"}},
 	{key: "lean", name: "lean B, bare SQL", history: true},
 }
 
@@ -45,7 +46,7 @@ func (b *bench) start(ctx context.Context, s system) (p *child.Process, dsn stri
 }
 
 func (b *bench) spawn(ctx context.Context, s system) (*child.Process, error) {
-	if !s.node {
+	if len(s.node) == 0 {
 		self, err := os.Executable()
 		if err != nil {
 			return nil, err
@@ -56,7 +57,7 @@ func (b *bench) spawn(ctx context.Context, s system) (*child.Process, error) {
 	if _, err := os.Stat(node); err != nil {
 		return nil, fmt.Errorf("%s: %w; run npm ci in bench/", s.key, err)
 	}
-	return child.Start(ctx, s.key, node, filepath.Join(b.node, s.key+".mjs"))
+	return child.Start(ctx, s.key, append([]string{node, filepath.Join(b.node, s.node[0])}, s.node[1:]...)...)
 }
 
 // cost is what one order took.
