@@ -81,11 +81,11 @@ func (s *Store) settle(r *row, now time.Time, process int64, st store.Settle) {
 		}
 	}
 	s.settles++
-	torn := s.settles%5 == 0
-	if st.Attempt != nil && !(s.faults.TornState && torn) {
+	torn := s.settles%5 == 0 // where a fault tears
+	if lost := torn && s.faults.TornState; st.Attempt != nil && !lost {
 		r.attempts = append(r.attempts, store.Recorded(st, process, due))
 	}
-	if s.faults.TornLedger && torn {
+	if torn && s.faults.TornLedger {
 		return
 	}
 	s.end(r, func(j *job.Job) {

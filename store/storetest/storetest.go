@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -43,9 +44,21 @@ func Run(t *testing.T, open Open) {
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
 			for _, r := range g.rules {
-				t.Run(r.name, func(t *testing.T) { r.run(newScript(t, open)) })
+				t.Run(r.name, func(t *testing.T) {
+					defer failOnPanic(t)
+					r.run(newScript(t, open))
+				})
 			}
 		})
+	}
+}
+
+// failOnPanic lets the other rules speak where a script met an answer too
+// short to go on with.
+func failOnPanic(t *testing.T) {
+	t.Helper()
+	if p := recover(); p != nil {
+		t.Fatalf("the script could not go on: %v\n%s", p, debug.Stack())
 	}
 }
 

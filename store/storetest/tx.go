@@ -48,6 +48,7 @@ type txScript struct {
 }
 
 func runTx(t *testing.T, open func(t *testing.T) Joinable, run func(*txScript)) {
+	defer failOnPanic(t)
 	j := open(t)
 	run(&txScript{script: &script{T: t, Store: j.Store, ctx: t.Context()}, begin: j.Begin})
 }

@@ -20,28 +20,18 @@ func (w *world) checkChange(c *call, before *job.Job, known bool, after *job.Job
 		return
 	}
 	want := *before
-	why := ""
+	var why string
 	switch {
 	case c.turn != nil && !c.refused:
-		why = w.turned(c, &want, after)
+		why = w.turned(c, &want)
 	case c.reaped && before.State == job.Running && before.Process == c.process:
 		why = w.reapedJob(c, &want)
-	case c.name == "cancel" && c.order == before.Seq:
-		why = "cancel"
-		if before.State == job.Queued || before.State == job.Parked {
-			want.State, want.Cause, want.EndedAt = job.Cancelled, retry.CauseNone, store.Instant(c.now)
-		}
-	case c.name == "retry" && c.order == before.Seq, c.name == "redrive":
-		why = w.requeued(c, &want)
-	case c.name == "register" && before.State == job.Parked && before.Cause == retry.CauseConfig && before.Config != c.config:
-		why = w.requeued(c, &want)
-	case c.name == "maintain" && before.State == job.Queued && before.DeadlineAt.Before(c.now):
-		why = "expired"
-		want.State, want.Cause, want.EndedAt = job.Failed, retry.CauseExpired, store.Instant(c.now)
 	case c.name == "progress" && c.report == refOf(before) && before.Process == c.process:
 		why = "progress"
 		want.History, want.Progress = c.history, after.Progress
 		w.truth.spent[want.Seq].starts = 0
+	default:
+		why = w.waited(c, &want)
 	}
 	if why == "" {
 		w.fail("%s may not make %s of %s", c.name, brief(after), brief(before))
@@ -52,9 +42,37 @@ func (w *world) checkChange(c *call, before *job.Job, known bool, after *job.Job
 	}
 }
 
+// waited computes what an operator, a new process or maintenance made of a
+// job that nobody runs.
+func (w *world) waited(c *call, j *job.Job) (why string) {
+	switch c.name {
+	case "cancel":
+		if c.order == j.Seq && (j.State == job.Queued || j.State == job.Parked) {
+			j.State, j.Cause, j.EndedAt = job.Cancelled, retry.CauseNone, store.Instant(c.now)
+			return "cancelled"
+		}
+	case "retry":
+		if c.order == j.Seq {
+			return w.requeued(c, j)
+		}
+	case "redrive":
+		return w.requeued(c, j)
+	case "register":
+		if j.State == job.Parked && j.Cause == retry.CauseConfig && j.Config != c.config {
+			return w.requeued(c, j)
+		}
+	case "maintain":
+		if j.State == job.Queued && j.DeadlineAt.Before(c.now) {
+			j.State, j.Cause, j.EndedAt = job.Failed, retry.CauseExpired, store.Instant(c.now)
+			return "expired"
+		}
+	}
+	return ""
+}
+
 // turned computes what a turn made of a job: its lease ended, began, went
 // back, or was given.
-func (w *world) turned(c *call, j *job.Job, after *job.Job) (why string) {
+func (w *world) turned(c *call, j *job.Job) (why string) {
 	ref := refOf(j)
 	if w.truth.holds(c.process, ref) {
 		i := slices.IndexFunc(c.turn.Settles, func(st store.Settle) bool { return st.Ref == ref })

@@ -28,7 +28,8 @@ const (
 	workers    = 4
 	slots      = 3 // jobs a worker holds at once
 	steps      = 320
-	standstill = 80 // rounds of all workers, some 200 s, in which something must go on
+	standstill = 80              // rounds of all workers, some 200 s, in which something must go on
+	longest    = 10 * standstill // rounds in all: going on for ever is no drain either
 )
 
 var (
@@ -53,9 +54,9 @@ func sealed(name string, rules []policy.Rule) *policy.Policy {
 	p := policy.Base(name)
 	p.Attempts = maxAttempts
 	p.Backoff = policy.Backoff{Base: 2 * time.Second, Factor: 2, Jitter: policy.Jitter{Kind: policy.JitterProportional, Ratio: 0.2}}
-	p.Classes = append(rules, policy.Rule{
+	p.Classes = append([]policy.Rule{{
 		Match: policy.Match{Classes: policy.SetOf(failure.Throttled)}, Action: policy.Retry, Counts: policy.CountsFree, Max: maxThrottled,
-	})
+	}}, rules...)
 	p, err := policy.Seal(p)
 	if err != nil {
 		panic(err) // a constant of this file is wrong
@@ -182,7 +183,7 @@ func (w *world) drain() {
 		w.pause(queue, false)
 	}
 	moved := 0
-	for round := 0; round-moved < standstill; round++ {
+	for round := 0; round-moved < standstill && round < longest; round++ {
 		w.mono += time.Second + w.upTo(3*time.Second)
 		if round%10 == 0 {
 			w.maintain()

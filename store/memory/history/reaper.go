@@ -2,7 +2,6 @@ package history
 
 import (
 	"slices"
-	"time"
 
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/job"
@@ -42,7 +41,7 @@ func (k *worker) reap(w *world) {
 	now := w.now()
 	c := call{name: "reap", now: now, process: s.process, settles: map[int64]store.Settle{}}
 	_, ok, err := w.store.Reap(w.ctx, now, s.process, s.beat, func(j job.Job) store.Settle {
-		st := w.crashOf(&j, now)
+		st := w.crashOf(&j)
 		c.settles[j.Seq] = st
 		return st
 	})
@@ -55,7 +54,7 @@ func (k *worker) reap(w *world) {
 }
 
 // crashOf asks for the verdict on a start that died with its process.
-func (w *world) crashOf(j *job.Job, now time.Time) store.Settle {
+func (w *world) crashOf(j *job.Job) store.Settle {
 	h := j.History.Started(j.LeasedAt)
 	if w.ablation.noCrashCap {
 		h.Crashes, h.Free = 0, [failure.NumClasses]uint8{}

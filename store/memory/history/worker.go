@@ -32,6 +32,7 @@ type worker struct {
 type task struct {
 	job      job.Job
 	begun    bool
+	back     bool // goes back unstarted although the store holds it for begun
 	startAt  time.Time
 	endAt    time.Duration
 	err      failure.Failure // zero class and order = success
@@ -74,9 +75,18 @@ func (k *worker) act(w *world) {
 	case len(k.condemned) > 0:
 		k.reap(w)
 	case k.report(w):
+	case len(k.tasks) == 0 && len(k.outbox) == 0 && !w.calm && w.chance(30):
+		k.leave(w)
 	default:
 		k.turn(w)
 	}
+}
+
+// leave ends the process in order; the worker comes back as another.
+func (k *worker) leave(w *world) {
+	w.must("leave", w.store.Leave(w.ctx, k.id))
+	w.truth.processes[k.id].reaped = true
+	k.lost()
 }
 
 func (k *worker) register(w *world) {
@@ -95,7 +105,7 @@ func (k *worker) beat(w *world) {
 		w.fail("process %d was reaped: %t, but its beat answered %v", k.id, p.reaped, err)
 	}
 	if err != nil {
-		k.lost(w)
+		k.lost()
 		return
 	}
 	k.beatAt, p.beatAt = w.mono, w.mono
@@ -115,7 +125,7 @@ func (k *worker) beat(w *world) {
 const cancelled failure.Order = 255
 
 // lost is told that the process was taken for dead: all leases are gone.
-func (k *worker) lost(w *world) {
+func (k *worker) lost() {
 	k.id, k.tasks, k.outbox, k.unsure = 0, nil, nil, false
 }
 
@@ -147,7 +157,10 @@ func (k *worker) reconcile(w *world) {
 // accept takes a claimed job in and starts its handler if it may.
 func (k *worker) accept(w *world, j job.Job) *task {
 	t := &task{job: j}
-	if j.Begun {
+	switch {
+	case j.Begun && !w.calm && w.chance(30):
+		t.begun, t.back, t.endAt = true, true, w.mono
+	case j.Begun:
 		t.start(w)
 	}
 	return t
@@ -255,7 +268,7 @@ func (k *worker) send(w *world, t store.Turn) {
 	}
 	answer, err := w.take(t)
 	if err != nil {
-		k.lost(w)
+		k.lost()
 		return
 	}
 	switch {
@@ -307,6 +320,8 @@ func (k *worker) follow(w *world, t store.Turn, answer store.Turned) {
 func (w *world) settleOf(t *task) store.Settle {
 	h := t.job.History.Started(t.startAt)
 	switch {
+	case t.back:
+		return store.Settle{Ref: refOf(&t.job), To: job.Queued, History: t.job.History}
 	case t.err.Order == cancelled:
 		return store.Settle{Ref: refOf(&t.job), To: job.Cancelled, History: h, Attempt: w.attempt(&t.job, h, t.startAt, w.now())}
 	case t.err.Class == failure.Unknown && t.err.Order == failure.OrderNone:
