@@ -4,17 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
 )
-
-// lane is the waiting jobs of one queue, kind and priority: one range of the
-// index.
-type lane struct {
-	priority int64
-	kind     string
-}
 
 // claim leases the least rows of the queue to the process.
 func (t *tx) claim(process int64, c store.Claim) ([]job.Job, error) {
@@ -26,24 +20,29 @@ func (t *tx) claim(process int64, c store.Claim) ([]job.Job, error) {
 	if err != nil || q == nil || q.flag(0) {
 		return nil, err
 	}
-	var jobs []job.Job
+	var p *pick
 	if strict := q.flag(1); strict {
 		busy := q.int(2) + t.deltas[place{c.Queue, job.Running}]
-		jobs, err = t.strictFirst(c.Queue, kinds, busy > 0)
+		p, err = t.strictFirst(c.Queue, kinds, busy > 0)
 	} else {
-		jobs, err = t.least(c.Queue, kinds, c.Limit)
+		p, err = t.least(c.Queue, kinds, c.Limit)
 	}
-	if err != nil || len(jobs) == 0 {
+	if err != nil || len(p.jobs) == 0 {
 		return nil, err
 	}
-	return jobs, t.lease(process, c.Queue, jobs)
+	for _, h := range p.heads {
+		if err := t.unready(h); err != nil {
+			return nil, err
+		}
+	}
+	return p.jobs, t.lease(process, c.Queue, p.jobs)
 }
 
-// strictFirst returns the only candidate of a strict queue: the least of all
+// strictFirst picks the only candidate of a strict queue: the least of all
 // kinds, if it is of a known one and nothing runs.
-func (t *tx) strictFirst(queue string, kinds []string, busy bool) ([]job.Job, error) {
+func (t *tx) strictFirst(queue string, kinds []string, busy bool) (*pick, error) {
 	if busy {
-		return nil, nil
+		return &pick{}, nil
 	}
 	var every []string
 	err := t.query(t.ctx, "queue_kinds", []any{queue}, func(r row) error {
@@ -53,75 +52,114 @@ func (t *tx) strictFirst(queue string, kinds []string, busy bool) ([]job.Job, er
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := t.least(queue, every, 1)
-	if err != nil || len(jobs) == 0 || !slices.Contains(kinds, jobs[0].Kind) {
-		return nil, err
+	p, err := t.least(queue, every, 1)
+	if err != nil || len(p.jobs) == 0 || !slices.Contains(kinds, p.jobs[0].Kind) {
+		return &pick{}, err
 	}
-	return jobs, nil
+	return p, nil
 }
 
-// least returns the first due jobs by (priority, due, sequence), sorted.
-func (t *tx) least(queue string, kinds []string, limit int) ([]job.Job, error) {
+// lane is the waiting jobs of one queue, kind and priority: one range of
+// ebb_ready.
+type lane struct {
+	queue    string
+	kind     string
+	priority int64
+}
+
+// pick is what a claim is about to take: the jobs in their order, and the
+// lanes that they come from.
+type pick struct {
+	jobs  []job.Job
+	heads []*head
+}
+
+// least picks the first due jobs by (priority, due, sequence).
+func (t *tx) least(queue string, kinds []string, limit int) (*pick, error) {
 	var lanes []lane
 	err := t.query(t.ctx, "lanes", []any{queue, jsonTexts(kinds), micros(t.instant())}, func(r row) error {
-		lanes = append(lanes, lane{priority: r.int(0), kind: r.text(1)})
+		lanes = append(lanes, lane{queue: queue, kind: r.text(1), priority: r.int(0)})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(lanes, func(a, b lane) int { return cmp.Compare(a.priority, b.priority) })
-	var jobs []job.Job
-	for len(lanes) > 0 && len(jobs) < limit {
+	p := &pick{}
+	for len(lanes) > 0 && len(p.jobs) < limit {
 		n := 1
 		for n < len(lanes) && lanes[n].priority == lanes[0].priority {
 			n++
 		}
-		if jobs, err = t.merge(jobs, queue, lanes[:n], limit); err != nil {
-			return nil, err
+		heads, err := t.heads(lanes[:n])
+		if err == nil {
+			err = p.merge(heads, limit)
 		}
-		lanes = lanes[n:]
-	}
-	return jobs, nil
-}
-
-// head is the first job of a lane that is not taken yet.
-type head struct {
-	*cursor
-	job  job.Job
-	more bool
-}
-
-func (h *head) advance() error {
-	r, err := h.next()
-	if h.more = err == nil && r != nil; !h.more {
-		return err
-	}
-	h.job, err = readJob(r)
-	return err
-}
-
-// merge appends the least jobs of lanes of one priority, reading no more of
-// each than is taken.
-func (t *tx) merge(jobs []job.Job, queue string, lanes []lane, limit int) (_ []job.Job, err error) {
-	heads := make([]*head, 0, len(lanes))
-	defer func() {
 		for _, h := range heads {
 			err = errors.Join(err, h.close())
 		}
-	}()
-	for i, l := range lanes {
-		c, err := t.open(t.ctx, "lane", i, []any{queue, l.kind, l.priority, micros(t.instant()), int64(limit - len(jobs))})
 		if err != nil {
 			return nil, err
 		}
-		h := &head{cursor: c}
+		p.heads = append(p.heads, heads...)
+		lanes = lanes[n:]
+	}
+	return p, nil
+}
+
+// head is a lane with its first job that is not taken yet.
+type head struct {
+	lane
+	*cursor
+	now     time.Time
+	job     job.Job
+	more    bool
+	taken   []taken
+	skipped bool // a job whose deadline has passed stands among the taken
+}
+
+// taken is the place of a job in its lane.
+type taken struct{ due, seq int64 }
+
+// heads opens the lanes.
+func (t *tx) heads(lanes []lane) ([]*head, error) {
+	heads := make([]*head, 0, len(lanes))
+	for i, l := range lanes {
+		c, err := t.open(t.ctx, "lane", i, []any{l.queue, l.kind, l.priority, micros(t.instant())})
+		if err != nil {
+			return heads, err
+		}
+		h := &head{lane: l, cursor: c, now: t.instant()}
 		heads = append(heads, h)
 		if err := h.advance(); err != nil {
-			return nil, err
+			return heads, err
 		}
 	}
-	for len(jobs) < limit {
+	return heads, nil
+}
+
+// advance goes to the next job that may start.
+func (h *head) advance() error {
+	for {
+		r, err := h.next()
+		if h.more = err == nil && r != nil; !h.more {
+			return err
+		}
+		if h.job, err = readJob(r); err != nil {
+			return err
+		}
+		h.job.Queue, h.job.Kind, h.job.Priority = h.queue, h.kind, int(h.priority)
+		if limit := h.job.DeadlineAt; limit.IsZero() || !limit.Before(h.now) {
+			return nil
+		}
+		h.skipped = true
+	}
+}
+
+// merge takes the least jobs of lanes of one priority, reading no more of
+// each than that.
+func (p *pick) merge(heads []*head, limit int) error {
+	for len(p.jobs) < limit {
 		var first *head
 		for _, h := range heads {
 			if h.more && (first == nil || before(&h.job, &first.job)) {
@@ -129,14 +167,15 @@ func (t *tx) merge(jobs []job.Job, queue string, lanes []lane, limit int) (_ []j
 			}
 		}
 		if first == nil {
-			break
+			return nil
 		}
-		jobs = append(jobs, first.job)
+		first.taken = append(first.taken, taken{first.job.DueAt.UnixMicro(), first.job.Seq})
+		p.jobs = append(p.jobs, first.job)
 		if err := first.advance(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return jobs, nil
+	return nil
 }
 
 // before orders jobs of one priority.
@@ -145,6 +184,23 @@ func before(a, b *job.Job) bool {
 		return c < 0
 	}
 	return a.Seq < b.Seq
+}
+
+// unready removes what was taken of a lane: mostly its beginning.
+func (t *tx) unready(h *head) error {
+	if len(h.taken) == 0 {
+		return nil
+	}
+	if last := h.taken[len(h.taken)-1]; !h.skipped {
+		_, err := t.run("unready_to", h.queue, h.kind, h.priority, last.due, last.seq)
+		return err
+	}
+	for _, j := range h.taken {
+		if _, err := t.run("unready", h.queue, h.kind, h.priority, j.due, j.seq); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lease gives the jobs to the process, in the table and here.
@@ -158,15 +214,26 @@ func (t *tx) lease(process int64, queue string, jobs []job.Job) error {
 		j.Begun = j.History.Crashes < store.SuspectCrashes
 		seqs[i] = j.Seq
 	}
-	slices.Sort(seqs)
-	args := []any{process, micros(now), int64(store.SuspectCrashes)}
-	var err error
-	if isRun(seqs) {
-		_, err = t.run("lease_range", append(args, seqs[0], seqs[len(seqs)-1])...)
-	} else {
-		_, err = t.run("lease_list", append(args, jsonList(seqs))...)
-	}
 	t.add(queue, job.Queued, -int64(len(jobs)))
 	t.add(queue, job.Running, int64(len(jobs)))
+	return t.runFor("lease", seqs, process, micros(now), int64(store.SuspectCrashes))
+}
+
+// runFor runs a statement that comes in two forms, for a range of sequence
+// numbers and for a list: args come first.
+func (t *tx) runFor(name string, seqs []int64, args ...any) error {
+	sorted := slices.Sorted(slices.Values(seqs))
+	var err error
+	if isRun(sorted) {
+		_, err = t.run(name+"_range", append(args, sorted[0], sorted[len(sorted)-1])...)
+	} else {
+		_, err = t.run(name+"_list", append(args, jsonList(sorted))...)
+	}
 	return err
+}
+
+// isRun reports whether sorted sequence numbers follow each other without a
+// gap: then a range names exactly them.
+func isRun(sorted []int64) bool {
+	return sorted[len(sorted)-1]-sorted[0] == int64(len(sorted)-1)
 }

@@ -83,19 +83,20 @@ func (t *tx) holder(unique string, taken map[string]int64) (int64, error) {
 	return r.int(0), nil
 }
 
-// minRun is from how many jobs on one statement for all is worth its array.
-const minRun = 4
-
 // insert adds the jobs under consecutive numbers: runs of jobs that differ in
 // their args alone by one statement, which is three times as fast as one each.
-func (t *tx) insert(next int64, jobs []job.New) error {
+func (t *tx) insert(first int64, jobs []job.New) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	next, last := first, first+int64(len(jobs))-1
 	for len(jobs) > 0 {
 		n := 1
 		for n < len(jobs) && alike(&jobs[0], &jobs[n]) {
 			n++
 		}
 		run := jobs[:n]
-		if n < minRun {
+		if n < minAlike {
 			run = jobs[:1]
 		}
 		if err := t.insertRun(next, run); err != nil {
@@ -104,7 +105,8 @@ func (t *tx) insert(next int64, jobs []job.New) error {
 		next += int64(len(run))
 		jobs = jobs[len(run):]
 	}
-	return nil
+	_, err := t.run("ready_range", first, last)
+	return err
 }
 
 // alike reports whether two jobs differ in their args alone. Of unique ones

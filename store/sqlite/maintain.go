@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/ebbhq/ebb/job"
@@ -25,25 +26,15 @@ func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error)
 	return err == nil && left <= 0, err
 }
 
-// housed is a row that maintenance looks at.
-type housed struct {
-	seq   int64
-	queue string
-	state job.State
-}
-
-// some returns up to left rows, and counts them off.
-func (t *tx) some(name string, before time.Time, left *int) ([]housed, error) {
+// some returns up to left rows, of which the sequence number, queue and state
+// come first, and counts them off.
+func (t *tx) some(name string, before time.Time, left *int) ([]row, error) {
 	if *left <= 0 {
 		return nil, nil
 	}
-	var list []housed
+	var list []row
 	err := t.query(t.ctx, name, []any{micros(before), int64(*left)}, func(r row) error {
-		h := housed{seq: r.int(0), queue: r.text(1)}
-		if len(r) > 2 {
-			h.state = job.State(r.text(2))
-		}
-		list = append(list, h)
+		list = append(list, slices.Clone(r))
 		return nil
 	})
 	*left -= len(list)
@@ -56,11 +47,14 @@ func (t *tx) expire(left *int) error {
 	if err != nil {
 		return err
 	}
-	for _, h := range list {
-		if err := t.toDead(h.seq, retry.CauseExpired); err != nil {
+	for _, r := range list {
+		if _, err := t.run("unready", r.text(1), r.text(3), r.int(4), r.int(5), r.int(0)); err != nil {
 			return err
 		}
-		t.move(h.queue, job.Queued, job.Failed)
+		if err := t.toDead(r.int(0), retry.CauseExpired); err != nil {
+			return err
+		}
+		t.move(r.text(1), job.Queued, job.Failed)
 	}
 	return nil
 }
@@ -75,9 +69,9 @@ func (t *tx) drop(table string, kept time.Duration, left *int) error {
 		return err
 	}
 	seqs := make([]int64, len(list))
-	for i, h := range list {
-		seqs[i] = h.seq
-		t.add(h.queue, h.state, -1)
+	for i, r := range list {
+		seqs[i] = r.int(0)
+		t.add(r.text(1), job.State(r.text(2)), -1)
 	}
 	text := jsonList(seqs)
 	if _, err := t.run(table+"_drop", text); err != nil {

@@ -28,14 +28,16 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, actor string, seq int
 		left = job.Cancelled
 		switch j.State {
 		case job.Queued:
-			err = t.toDone(seq, job.Cancelled, nil, nil)
+			if err = t.unwait(&j); err == nil {
+				err = t.toDone(seq, job.Cancelled, nil, nil)
+			}
 		case job.Parked:
 			if _, err = t.run("parked_cancel", micros(t.instant()), seq); err == nil {
 				_, err = t.run("parked_end", seq)
 			}
 		case job.Running:
 			left = job.Running
-			_, err = t.run("order_add", seq, j.Process)
+			_, err = t.run("order", seq)
 		default:
 			left = j.State
 			return fmt.Errorf("store: cancel: %s is %s: %w", j.ID(), j.State, store.ErrState)
@@ -60,8 +62,7 @@ func (s *Store) Retry(ctx context.Context, now time.Time, actor string, seq int6
 		}
 		switch j.State {
 		case job.Queued:
-			_, err = t.run("due_earlier", seq, micros(t.instant()))
-			t.queued = true
+			err = t.hurry(&j)
 		case job.Failed, job.Parked:
 			moved := false
 			if moved, err = t.requeue(j.State, seq); err == nil && !moved {
@@ -75,6 +76,28 @@ func (s *Store) Retry(ctx context.Context, now time.Time, actor string, seq int6
 		}
 		return t.audit(actor, "job.retry", j.ID(), "")
 	})
+}
+
+// unwait takes a queued job out of the order of claims.
+func (t *tx) unwait(j *job.Job) error {
+	_, err := t.run("unready", j.Queue, j.Kind, int64(j.Priority), micros(j.DueAt), j.Seq)
+	return err
+}
+
+// hurry makes a waiting job due now, never later than it was.
+func (t *tx) hurry(j *job.Job) error {
+	if !t.instant().Before(j.DueAt) {
+		return nil
+	}
+	if err := t.unwait(j); err != nil {
+		return err
+	}
+	if _, err := t.run("due", j.Seq, micros(t.instant())); err != nil {
+		return err
+	}
+	t.queued = true
+	_, err := t.run("ready_one", j.Seq)
+	return err
 }
 
 // requeue gives a failed or parked job fresh attempts, unless its unique key
@@ -96,6 +119,9 @@ func (t *tx) requeue(from job.State, seq int64) (bool, error) {
 		return false, err
 	}
 	if _, err := t.run(table+"_end", seq); err != nil {
+		return false, err
+	}
+	if _, err := t.run("ready_one", seq); err != nil {
 		return false, err
 	}
 	t.move(facts.text(0), from, job.Queued)

@@ -53,7 +53,7 @@ func (s *Store) Beat(ctx context.Context, now time.Time, process int64) ([]store
 		if changed == 0 {
 			return store.ErrLostProcess
 		}
-		return t.query(t.ctx, "orders_held", []any{process}, func(r row) error {
+		return t.query(t.ctx, "orders", []any{process}, func(r row) error {
 			orders = append(orders, store.Ref{Seq: r.int(0), Epoch: r.int(1)})
 			return nil
 		})

@@ -223,15 +223,11 @@ func compareGroups(a, b store.Group) int {
 func (s *Store) Ahead(ctx context.Context, now time.Time, seq int64, limit int) (int, error) {
 	n := 0
 	err := s.read(ctx, "ahead", true, func(c *conn) error {
-		r, err := c.one(ctx, "place", seq)
-		if err != nil {
+		j, err := c.job(ctx, seq)
+		if err != nil || j.State != job.Queued {
 			return err
 		}
-		if r == nil { // not queued, or not at all
-			_, err := c.job(ctx, seq)
-			return err
-		}
-		r, err = c.one(ctx, "ahead", r.text(0), r.int(1), r.int(2), seq, micros(store.Instant(at(now))), int64(limit))
+		r, err := c.one(ctx, "ahead", j.Queue, int64(j.Priority), micros(j.DueAt), seq, micros(store.Instant(at(now))), int64(limit))
 		if err == nil {
 			n = int(r.int(0))
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"database/sql/driver"
 	"encoding/json"
-	"slices"
 	"strconv"
 	"time"
 
@@ -66,6 +65,14 @@ func micros(t time.Time) any {
 	return t.UnixMicro()
 }
 
+// number is how a number that mostly is 0 is stored.
+func number[T ~int | ~int64](n T) any {
+	if n == 0 {
+		return nil
+	}
+	return int64(n)
+}
+
 // orNull is how an optional text is stored.
 func orNull[T ~string](s T) any {
 	if s == "" {
@@ -105,36 +112,37 @@ func flag(b bool) int64 {
 	return 0
 }
 
-// columns of a whole job: those of ebb_job, then what else a view has.
+// Columns of a whole job, as the views have them; a claim reads those up to
+// the args.
 const (
-	colProcess = 5
-	colStarts  = 17
-	colArgs    = 30
-	colState   = 31
+	colStarts  = 14
+	colArgs    = 27
+	colProcess = 28
 )
 
-// readJob reads a row of a view, or one of ebb_job in its column order.
+// readJob reads a row of a view.
 func readJob(r row) (job.Job, error) {
 	j := job.Job{
 		Seq: r.int(0),
 		New: job.New{
 			Queue: r.text(1), Kind: r.text(2), Priority: int(r.int(3)), DueAt: r.at(4),
-			Policy: r.text(10), Target: r.text(11), Key: r.text(12), Unique: r.text(13), DeadlineAt: r.at(14),
-			Batch: r.text(15), Trace: r.text(16), Args: r.bytes(colArgs),
+			Policy: r.text(7), Target: r.text(8), Key: r.text(9), Unique: r.text(10), DeadlineAt: r.at(11),
+			Batch: r.text(12), Trace: r.text(13), Args: r.bytes(colArgs),
 		},
-		Process: r.int(colProcess), Epoch: r.int(6), LeasedAt: r.at(7), Begun: r.flag(8), EnqueuedAt: r.at(9),
-		LastError: r.text(26), Fingerprint: r.text(27), Version: r.text(28), Progress: r.bytes(29),
+		Epoch: r.int(5), EnqueuedAt: r.at(6),
+		LastError: r.text(23), Fingerprint: r.text(24), Version: r.text(25), Progress: r.bytes(26),
 	}
 	var err error
 	if j.History, err = readHistory(r[colStarts:]); err != nil {
 		return j, err
 	}
 	j.History.DeadlineAt = j.DeadlineAt
-	if j.LastClass, err = r.class(25); err != nil {
+	if j.LastClass, err = r.class(22); err != nil {
 		return j, err
 	}
-	if len(r) > colState {
-		j.State, j.Cause, j.EndedAt = job.State(r.text(colState)), job.Cause(r.text(32)), r.at(33)
+	if len(r) > colProcess {
+		j.Process, j.LeasedAt, j.Begun = r.int(colProcess), r.at(29), r.flag(30)
+		j.State, j.Cause, j.EndedAt = job.State(r.text(31)), job.Cause(r.text(32)), r.at(33)
 		j.Config, j.Result = r.text(34), r.bytes(35)
 	}
 	return j, nil
@@ -162,8 +170,8 @@ func readHistory(r row) (retry.History, error) {
 // historyArgs are the values of starts to last_delay.
 func historyArgs(h retry.History) []any {
 	return []any{
-		int64(h.Starts), int64(h.Attempts), int64(h.Waits), int64(h.Idle), int64(h.Crashes), freeText(h.Free),
-		micros(store.Instant(h.FirstStartAt)), int64(h.LastDelay),
+		number(h.Starts), number(h.Attempts), number(h.Waits), number(h.Idle), number(h.Crashes), freeText(h.Free),
+		micros(store.Instant(h.FirstStartAt)), number(h.LastDelay),
 	}
 }
 
@@ -212,12 +220,3 @@ func jsonTexts(list []string) string {
 	}
 	return string(bytes.TrimSpace(b.Bytes()))
 }
-
-// isRun reports whether sorted sequence numbers follow each other without a
-// gap: then a range names exactly them.
-func isRun(sorted []int64) bool {
-	return sorted[len(sorted)-1]-sorted[0] == int64(len(sorted)-1)
-}
-
-// sortedCopy returns the numbers in their order.
-func sortedCopy(numbers []int64) []int64 { return slices.Sorted(slices.Values(numbers)) }

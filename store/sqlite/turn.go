@@ -80,7 +80,7 @@ type lease struct {
 	epoch   int64
 	queue   string
 	begun   bool
-	ordered bool // a cancel order waits for it
+	ordered bool // its process is told to cancel it
 }
 
 // leases are the rows that a process holds, among those that a turn names.
@@ -98,7 +98,7 @@ func (t *tx) held(process int64, refs ...[]store.Ref) (*leases, error) {
 		}
 	}
 	held := &leases{process: process, rows: make(map[int64]lease, len(seqs))}
-	if len(seqs) == 0 || process == 0 {
+	if len(seqs) == 0 {
 		return held, nil
 	}
 	slices.Sort(seqs)
@@ -107,18 +107,8 @@ func (t *tx) held(process int64, refs ...[]store.Ref) (*leases, error) {
 	if isRun(seqs) {
 		name, args = "held_range", []any{seqs[0], seqs[len(seqs)-1], process}
 	}
-	err := t.query(t.ctx, name, args, func(r row) error {
-		held.rows[r.int(0)] = lease{epoch: r.int(1), queue: r.text(2), begun: r.flag(3)}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return held, t.query(t.ctx, "orders", []any{process}, func(r row) error {
-		if l, ok := held.rows[r.int(0)]; ok {
-			l.ordered = true
-			held.rows[r.int(0)] = l
-		}
+	return held, t.query(t.ctx, name, args, func(r row) error {
+		held.rows[r.int(0)] = lease{epoch: r.int(1), queue: r.text(2), begun: r.flag(3), ordered: r.flag(4)}
 		return nil
 	})
 }
@@ -129,15 +119,13 @@ func (l *leases) of(ref store.Ref) (lease, bool) {
 	return row, ok && row.epoch == ref.Epoch
 }
 
-// end forgets the lease and its order.
-func (t *tx) end(held *leases, seq int64) error {
-	ordered := held.rows[seq].ordered
-	delete(held.rows, seq)
-	if !ordered {
-		return nil
+// take returns the lease and ends it here.
+func (l *leases) take(ref store.Ref) (lease, bool) {
+	row, ok := l.of(ref)
+	if ok {
+		delete(l.rows, ref.Seq)
 	}
-	_, err := t.run("order_end", seq)
-	return err
+	return row, ok
 }
 
 // begin marks leases whose handlers start now.
@@ -161,27 +149,42 @@ func (t *tx) begin(held *leases, refs []store.Ref) ([]bool, error) {
 // unless a cancel order ends it.
 func (t *tx) release(held *leases, refs []store.Ref) ([]bool, error) {
 	answers := answersFor(len(refs))
+	var ended, waiting []int64
 	for i, ref := range refs {
 		row, ok := held.of(ref)
 		if answers[i] = ok && !row.begun; !answers[i] {
 			continue
 		}
-		if err := t.end(held, ref.Seq); err != nil {
+		held.take(ref)
+		ended = append(ended, ref.Seq)
+		if _, err := t.run("epoch", ref.Seq, ref.Epoch); err != nil {
 			return nil, err
 		}
+		to := job.Queued
 		if row.ordered {
-			if err := t.toDone(ref.Seq, job.Cancelled, nil, nil); err != nil {
+			to = job.Cancelled
+			if err := t.toDone(ref.Seq, to, nil, nil); err != nil {
 				return nil, err
 			}
-			t.move(row.queue, job.Running, job.Cancelled)
-			continue
+		} else {
+			waiting = append(waiting, ref.Seq)
 		}
-		if _, err := t.run("release_lease", ref.Seq); err != nil {
-			return nil, err
-		}
-		t.move(row.queue, job.Running, job.Queued)
+		t.move(row.queue, job.Running, to)
 	}
-	return answers, nil
+	return answers, t.endLeases(ended, waiting)
+}
+
+// endLeases removes leases and puts those jobs back that wait again.
+func (t *tx) endLeases(ended, waiting []int64) error {
+	if len(ended) > 0 {
+		if err := t.runFor("lease_end", ended); err != nil {
+			return err
+		}
+	}
+	if len(waiting) > 0 {
+		return t.runFor("ready", waiting)
+	}
+	return nil
 }
 
 // Progress stores what a handler reports.

@@ -1,24 +1,25 @@
 -- The queue on SQLite.
 --
 -- Instants are microseconds since 1970 in UTC, durations (last_delay, delay,
--- held, retry_after) nanoseconds; NULL means none. Classes, states and causes
+-- held, retry_after) nanoseconds. NULL means none, and of a number 0: most of a
+-- job's columns are, and then cost nothing to read. Classes, states and causes
 -- are stored by name. All tables begin with ebb_, so that your own can stand
 -- in the same file and share its transactions.
 
 -- up
 
--- Queued and running jobs, and nothing else. A job is running while process
--- is not 0. target and key are what flow control will select by.
+-- Queued and running jobs, and nothing else: what is known of them, written
+-- when they come and after each start. Where a job stands is elsewhere: in
+-- ebb_ready while it waits, in ebb_lease while it runs. So a claim touches two
+-- narrow tables and no wide row. target and key are what flow control will
+-- select by.
 CREATE TABLE ebb_job (
     seq            INTEGER PRIMARY KEY AUTOINCREMENT, -- never given twice
     queue          TEXT    NOT NULL,
     kind           TEXT    NOT NULL,
     priority       INTEGER NOT NULL,                  -- 0 goes first, 9 last
     due_at         INTEGER NOT NULL,
-    process        INTEGER NOT NULL DEFAULT 0,        -- who holds the lease
-    epoch          INTEGER NOT NULL DEFAULT 0,        -- claims so far: the fencing number
-    leased_at      INTEGER,
-    begun          INTEGER NOT NULL DEFAULT 0,        -- the handler of this lease may have begun
+    epoch          INTEGER,                           -- of the last lease that ended
     enqueued_at    INTEGER NOT NULL,
     policy         TEXT    NOT NULL,
     target         TEXT,
@@ -27,14 +28,14 @@ CREATE TABLE ebb_job (
     deadline_at    INTEGER,
     batch          TEXT,
     trace          TEXT,
-    starts         INTEGER NOT NULL DEFAULT 0,        -- the history that the next decision needs
-    attempts       INTEGER NOT NULL DEFAULT 0,
-    waits          INTEGER NOT NULL DEFAULT 0,
-    idle           INTEGER NOT NULL DEFAULT 0,
-    crashes        INTEGER NOT NULL DEFAULT 0,
+    starts         INTEGER,                           -- the history that the next decision needs
+    attempts       INTEGER,
+    waits          INTEGER,
+    idle           INTEGER,
+    crashes        INTEGER,
     free           TEXT,                              -- JSON: free starts by class
     first_start_at INTEGER,
-    last_delay     INTEGER NOT NULL DEFAULT 0,
+    last_delay     INTEGER,
     last_class     TEXT,                              -- the last failure
     last_error     TEXT,
     fingerprint    TEXT,
@@ -43,13 +44,35 @@ CREATE TABLE ebb_job (
     args           BLOB    NOT NULL                   -- opaque; last, so that scans skip its pages
 ) STRICT;
 
--- The order of claims. Equality on kind and priority bounds every scan: jobs
--- of unknown kinds, and those of the future, are never walked over.
-CREATE INDEX ebb_job_ready ON ebb_job (queue, kind, priority, due_at) WHERE process = 0;
-CREATE INDEX ebb_job_lease ON ebb_job (process) WHERE process <> 0;
-CREATE INDEX ebb_job_deadline ON ebb_job (deadline_at) WHERE process = 0 AND deadline_at IS NOT NULL;
+CREATE INDEX ebb_job_deadline ON ebb_job (deadline_at) WHERE deadline_at IS NOT NULL;
 CREATE INDEX ebb_job_batch ON ebb_job (batch) WHERE batch IS NOT NULL;
 CREATE UNIQUE INDEX ebb_job_unique ON ebb_job (unique_key) WHERE unique_key IS NOT NULL;
+
+-- The queued jobs in the order of claims. Equality on kind and priority bounds
+-- every scan: jobs of unknown kinds, and those of the future, are never walked
+-- over.
+CREATE TABLE ebb_ready (
+    queue    TEXT    NOT NULL,
+    kind     TEXT    NOT NULL,
+    priority INTEGER NOT NULL,
+    due_at   INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,
+    PRIMARY KEY (queue, kind, priority, due_at, seq)
+) STRICT, WITHOUT ROWID;
+
+-- The running jobs: few. No index on process, for whoever asks by it (a beat
+-- with orders, a reap) can read them all.
+CREATE TABLE ebb_lease (
+    seq       INTEGER PRIMARY KEY,
+    process   INTEGER NOT NULL,
+    epoch     INTEGER NOT NULL,           -- claims so far: the fencing number
+    leased_at INTEGER NOT NULL,
+    begun     INTEGER NOT NULL,           -- the handler may have begun
+    queue     TEXT    NOT NULL,
+    ordered   INTEGER NOT NULL DEFAULT 0  -- the process is told to cancel the job
+) STRICT;
+
+CREATE INDEX ebb_lease_ordered ON ebb_lease (process) WHERE ordered = 1;
 
 -- Succeeded and cancelled jobs. The columns start to start_version are the
 -- start that succeeded: it has no row in ebb_attempt.
@@ -61,7 +84,7 @@ CREATE TABLE ebb_done (
     kind           TEXT    NOT NULL,
     priority       INTEGER NOT NULL,
     due_at         INTEGER NOT NULL,
-    epoch          INTEGER NOT NULL,
+    epoch          INTEGER,
     enqueued_at    INTEGER NOT NULL,
     policy         TEXT    NOT NULL,
     target         TEXT,
@@ -70,14 +93,14 @@ CREATE TABLE ebb_done (
     deadline_at    INTEGER,
     batch          TEXT,
     trace          TEXT,
-    starts         INTEGER NOT NULL,
-    attempts       INTEGER NOT NULL,
-    waits          INTEGER NOT NULL,
-    idle           INTEGER NOT NULL,
-    crashes        INTEGER NOT NULL,
+    starts         INTEGER,
+    attempts       INTEGER,
+    waits          INTEGER,
+    idle           INTEGER,
+    crashes        INTEGER,
     free           TEXT,
     first_start_at INTEGER,
-    last_delay     INTEGER NOT NULL,
+    last_delay     INTEGER,
     last_class     TEXT,
     last_error     TEXT,
     fingerprint    TEXT,
@@ -106,7 +129,7 @@ CREATE TABLE ebb_dead (
     kind           TEXT    NOT NULL,
     priority       INTEGER NOT NULL,
     due_at         INTEGER NOT NULL,
-    epoch          INTEGER NOT NULL,
+    epoch          INTEGER,
     enqueued_at    INTEGER NOT NULL,
     policy         TEXT    NOT NULL,
     target         TEXT,
@@ -115,14 +138,14 @@ CREATE TABLE ebb_dead (
     deadline_at    INTEGER,
     batch          TEXT,
     trace          TEXT,
-    starts         INTEGER NOT NULL,
-    attempts       INTEGER NOT NULL,
-    waits          INTEGER NOT NULL,
-    idle           INTEGER NOT NULL,
-    crashes        INTEGER NOT NULL,
+    starts         INTEGER,
+    attempts       INTEGER,
+    waits          INTEGER,
+    idle           INTEGER,
+    crashes        INTEGER,
     free           TEXT,
     first_start_at INTEGER,
-    last_delay     INTEGER NOT NULL,
+    last_delay     INTEGER,
     last_class     TEXT,
     last_error     TEXT,
     fingerprint    TEXT,
@@ -144,7 +167,7 @@ CREATE TABLE ebb_parked (
     kind           TEXT    NOT NULL,
     priority       INTEGER NOT NULL,
     due_at         INTEGER NOT NULL,
-    epoch          INTEGER NOT NULL,
+    epoch          INTEGER,
     enqueued_at    INTEGER NOT NULL,
     policy         TEXT    NOT NULL,
     target         TEXT,
@@ -153,14 +176,14 @@ CREATE TABLE ebb_parked (
     deadline_at    INTEGER,
     batch          TEXT,
     trace          TEXT,
-    starts         INTEGER NOT NULL,
-    attempts       INTEGER NOT NULL,
-    waits          INTEGER NOT NULL,
-    idle           INTEGER NOT NULL,
-    crashes        INTEGER NOT NULL,
+    starts         INTEGER,
+    attempts       INTEGER,
+    waits          INTEGER,
+    idle           INTEGER,
+    crashes        INTEGER,
     free           TEXT,
     first_start_at INTEGER,
-    last_delay     INTEGER NOT NULL,
+    last_delay     INTEGER,
     last_class     TEXT,
     last_error     TEXT,
     fingerprint    TEXT,
@@ -185,15 +208,15 @@ CREATE TABLE ebb_attempt (
     ok          INTEGER NOT NULL,
     class       TEXT,
     reason      TEXT,
-    status      INTEGER NOT NULL,
+    status      INTEGER,
     error       TEXT,
-    retry_after INTEGER NOT NULL,
+    retry_after INTEGER,
     action      TEXT,
     cause       TEXT,
-    delay       INTEGER NOT NULL,
+    delay       INTEGER,
     due_at      INTEGER,
     held_by     TEXT,
-    held        INTEGER NOT NULL,
+    held        INTEGER,
     counted     TEXT,
     rule        TEXT,
     version     TEXT,
@@ -212,12 +235,6 @@ CREATE TABLE ebb_process (
     seen_at INTEGER NOT NULL,
     born_at INTEGER NOT NULL,
     version TEXT    NOT NULL
-) STRICT;
-
--- Orders to a process: cancel this job. One lives as long as the lease.
-CREATE TABLE ebb_order (
-    seq     INTEGER PRIMARY KEY,
-    process INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE ebb_queue (
@@ -257,40 +274,43 @@ CREATE TABLE ebb_audit (
 
 -- One shape for every job, wherever it stands.
 CREATE VIEW ebb_live_view AS
-SELECT seq, queue, kind, priority, due_at, process, epoch, leased_at, begun, enqueued_at, policy, target, key,
-       unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay,
-       last_class, last_error, fingerprint, version, progress, args,
-       CASE process WHEN 0 THEN 'queued' ELSE 'running' END AS state,
+SELECT j.seq, j.queue, kind, priority, due_at, coalesce(l.epoch, j.epoch) AS epoch, enqueued_at, policy, target, key, unique_key, deadline_at,
+       batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error,
+       fingerprint, version, progress, args,
+       l.process, l.leased_at, l.begun,
+       CASE WHEN l.seq IS NULL THEN 'queued' ELSE 'running' END AS state,
        NULL AS cause, NULL AS ended_at, NULL AS config, NULL AS result
-  FROM ebb_job;
+  FROM ebb_job AS j LEFT JOIN ebb_lease AS l ON l.seq = j.seq;
 
--- Running jobs by their own small index, not by a walk over those that wait.
 CREATE VIEW ebb_running_view AS
-SELECT seq, queue, kind, priority, due_at, process, epoch, leased_at, begun, enqueued_at, policy, target, key,
-       unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay,
-       last_class, last_error, fingerprint, version, progress, args,
+SELECT j.seq, j.queue, kind, priority, due_at, l.epoch, enqueued_at, policy, target, key, unique_key, deadline_at,
+       batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error,
+       fingerprint, version, progress, args,
+       l.process, l.leased_at, l.begun,
        'running' AS state, NULL AS cause, NULL AS ended_at, NULL AS config, NULL AS result
-  FROM ebb_job INDEXED BY ebb_job_lease
- WHERE process <> 0;
+  FROM ebb_lease AS l CROSS JOIN ebb_job AS j ON j.seq = l.seq;
 
 CREATE VIEW ebb_done_view AS
-SELECT seq, queue, kind, priority, due_at, 0 AS process, epoch, NULL AS leased_at, 0 AS begun, enqueued_at, policy,
-       target, key, unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at,
-       last_delay, last_class, last_error, fingerprint, version, progress, args,
+SELECT seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at,
+       batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error,
+       fingerprint, version, progress, args,
+       NULL AS process, NULL AS leased_at, NULL AS begun,
        state, NULL AS cause, ended_at, NULL AS config, result
   FROM ebb_done;
 
 CREATE VIEW ebb_dead_view AS
-SELECT seq, queue, kind, priority, due_at, 0 AS process, epoch, NULL AS leased_at, 0 AS begun, enqueued_at, policy,
-       target, key, unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at,
-       last_delay, last_class, last_error, fingerprint, version, progress, args,
+SELECT seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at,
+       batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error,
+       fingerprint, version, progress, args,
+       NULL AS process, NULL AS leased_at, NULL AS begun,
        'failed' AS state, cause, ended_at, NULL AS config, NULL AS result
   FROM ebb_dead;
 
 CREATE VIEW ebb_parked_view AS
-SELECT seq, queue, kind, priority, due_at, 0 AS process, epoch, NULL AS leased_at, 0 AS begun, enqueued_at, policy,
-       target, key, unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at,
-       last_delay, last_class, last_error, fingerprint, version, progress, args,
+SELECT seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at,
+       batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error,
+       fingerprint, version, progress, args,
+       NULL AS process, NULL AS leased_at, NULL AS begun,
        'parked' AS state, cause, NULL AS ended_at, config, NULL AS result
   FROM ebb_parked;
 
@@ -312,10 +332,11 @@ DROP TABLE ebb_audit;
 DROP TABLE ebb_redrive;
 DROP TABLE ebb_tally;
 DROP TABLE ebb_queue;
-DROP TABLE ebb_order;
 DROP TABLE ebb_process;
 DROP TABLE ebb_attempt;
 DROP TABLE ebb_parked;
 DROP TABLE ebb_dead;
 DROP TABLE ebb_done;
+DROP TABLE ebb_lease;
+DROP TABLE ebb_ready;
 DROP TABLE ebb_job;

@@ -4,38 +4,42 @@ SELECT paused, strict,
   FROM ebb_queue WHERE name = ?1
 
 -- name: queue_kinds
--- Hops from kind to kind along the index; no row is walked over.
+-- Hops from kind to kind along the order; no row is walked over.
 WITH RECURSIVE kinds (kind) AS (
-    SELECT min(kind) FROM ebb_job WHERE process = 0 AND queue = ?1
+    SELECT min(kind) FROM ebb_ready WHERE queue = ?1
     UNION ALL
-    SELECT (SELECT min(kind) FROM ebb_job WHERE process = 0 AND queue = ?1 AND kind > kinds.kind)
-      FROM kinds WHERE kind IS NOT NULL
+    SELECT (SELECT min(kind) FROM ebb_ready WHERE queue = ?1 AND kind > kinds.kind) FROM kinds WHERE kind IS NOT NULL
 )
 SELECT kind FROM kinds WHERE kind IS NOT NULL
 
 -- name: lanes
 -- Which of the kinds ?2 wait in the queue ?1 with something due at ?3, and at
--- which priorities: one probe of the index each.
+-- which priorities: one probe each.
 SELECT p.value, k.value
   FROM json_each('[0,1,2,3,4,5,6,7,8,9]') AS p CROSS JOIN json_each(?2) AS k
- WHERE EXISTS (SELECT 1 FROM ebb_job
-                WHERE process = 0 AND queue = ?1 AND kind = k.value AND priority = p.value AND due_at <= ?3)
+ WHERE EXISTS (SELECT 1 FROM ebb_ready
+                WHERE queue = ?1 AND kind = k.value AND priority = p.value AND due_at <= ?3)
 
 -- name: lane
--- The least rows of one queue, kind and priority.
-SELECT seq, queue, kind, priority, due_at, process, epoch, leased_at, begun, enqueued_at, policy, target, key,
-       unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay,
-       last_class, last_error, fingerprint, version, progress, args
-  FROM ebb_job
- WHERE process = 0 AND queue = ?1 AND kind = ?2 AND priority = ?3 AND due_at <= ?4
-   AND (deadline_at IS NULL OR deadline_at >= ?4)
- ORDER BY due_at, seq
- LIMIT ?5
+-- The due rows of one queue, kind and priority in their order, read as far as
+-- they are taken. In the shape of the views; what is known is left out.
+SELECT r.seq, NULL, NULL, NULL, r.due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at,
+       batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error,
+       fingerprint, version, progress, args
+  FROM ebb_ready AS r CROSS JOIN ebb_job AS j ON j.seq = r.seq
+ WHERE r.queue = ?1 AND r.kind = ?2 AND r.priority = ?3 AND r.due_at <= ?4
+ ORDER BY r.due_at, r.seq
+
+-- name: unready_to
+-- All of a lane up to and including a row.
+DELETE FROM ebb_ready
+ WHERE queue = ?1 AND kind = ?2 AND priority = ?3 AND due_at <= ?4 AND (due_at < ?4 OR seq <= ?5)
 
 -- name: lease_range
-UPDATE ebb_job SET process = ?1, leased_at = ?2, epoch = epoch + 1, begun = crashes < ?3
- WHERE seq BETWEEN ?4 AND ?5
+INSERT INTO ebb_lease (seq, process, epoch, leased_at, begun, queue)
+SELECT seq, ?1, coalesce(epoch, 0) + 1, ?2, coalesce(crashes, 0) < ?3, queue FROM ebb_job WHERE seq BETWEEN ?4 AND ?5
 
 -- name: lease_list
-UPDATE ebb_job SET process = ?1, leased_at = ?2, epoch = epoch + 1, begun = crashes < ?3
- WHERE seq IN (SELECT value FROM json_each(?4))
+INSERT INTO ebb_lease (seq, process, epoch, leased_at, begun, queue)
+SELECT seq, ?1, coalesce(epoch, 0) + 1, ?2, coalesce(crashes, 0) < ?3, queue
+  FROM ebb_job WHERE seq IN (SELECT value FROM json_each(?4))

@@ -1,11 +1,11 @@
 -- name: audit_add
 INSERT INTO ebb_audit (at, actor, act, what, detail) VALUES (?1, ?2, ?3, ?4, ?5)
 
--- name: order_add
-INSERT INTO ebb_order (seq, process) VALUES (?1, ?2) ON CONFLICT DO NOTHING
+-- name: order
+UPDATE ebb_lease SET ordered = 1 WHERE seq = ?1
 
--- name: due_earlier
-UPDATE ebb_job SET due_at = ?2 WHERE seq = ?1 AND due_at > ?2
+-- name: due
+UPDATE ebb_job SET due_at = ?2 WHERE seq = ?1
 
 -- name: queue_pause
 INSERT INTO ebb_queue (name, paused) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET paused = excluded.paused
@@ -14,29 +14,27 @@ INSERT INTO ebb_queue (name, paused) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET p
 INSERT INTO ebb_queue (name, strict) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET strict = excluded.strict
 
 -- name: parked_cancel
-INSERT INTO ebb_done (state, ended_at, seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key,
-                      unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free,
-                      first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args)
-SELECT 'cancelled', ?1, seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key,
-       unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free,
-       first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args
-  FROM ebb_parked WHERE seq = ?2
+INSERT INTO ebb_done (state, ended_at,
+                     seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace,
+                     starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args)
+SELECT 'cancelled', ?,
+       seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace,
+       starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args
+  FROM ebb_parked WHERE seq = ?
 
 -- name: dead_again
 -- A dead letter with fresh attempts; ?1 is now.
 INSERT INTO ebb_job (seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key,
                      deadline_at, batch, trace, starts, last_class, last_error, fingerprint, version, progress, args)
 SELECT seq, queue, kind, priority, ?1, epoch, enqueued_at, policy, target, key, unique_key,
-       CASE WHEN deadline_at >= ?1 THEN deadline_at END,
-       batch, trace, starts, last_class, last_error, fingerprint, version, progress, args
+       CASE WHEN deadline_at >= ?1 THEN deadline_at END, batch, trace, starts, last_class, last_error, fingerprint, version, progress, args
   FROM ebb_dead WHERE seq = ?2
 
 -- name: parked_again
 INSERT INTO ebb_job (seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key,
                      deadline_at, batch, trace, starts, last_class, last_error, fingerprint, version, progress, args)
 SELECT seq, queue, kind, priority, ?1, epoch, enqueued_at, policy, target, key, unique_key,
-       CASE WHEN deadline_at >= ?1 THEN deadline_at END,
-       batch, trace, starts, last_class, last_error, fingerprint, version, progress, args
+       CASE WHEN deadline_at >= ?1 THEN deadline_at END, batch, trace, starts, last_class, last_error, fingerprint, version, progress, args
   FROM ebb_parked WHERE seq = ?2
 
 -- name: dead_facts
@@ -66,7 +64,9 @@ SELECT id, filter, rate, actor, created_at, done_at, moved, cursor FROM ebb_redr
  LIMIT ?1
 
 -- name: expired
-SELECT seq, queue FROM ebb_job WHERE process = 0 AND deadline_at < ?1 ORDER BY deadline_at, seq LIMIT ?2
+SELECT seq, queue, 'queued', kind, priority, due_at FROM ebb_job AS j
+ WHERE deadline_at < ?1 AND NOT EXISTS (SELECT 1 FROM ebb_lease WHERE seq = j.seq)
+ ORDER BY deadline_at, seq LIMIT ?2
 
 -- name: done_old
 SELECT seq, queue, state FROM ebb_done WHERE ended_at <= ?1 ORDER BY ended_at, seq LIMIT ?2

@@ -15,12 +15,12 @@ SELECT 1 FROM ebb_process WHERE id = ?1
 -- name: beat
 UPDATE ebb_process SET beat = beat + 1, seen_at = ?2 WHERE id = ?1
 
--- name: orders_held
-SELECT o.seq, j.epoch FROM ebb_order AS o JOIN ebb_job AS j ON j.seq = o.seq WHERE o.process = ?1 ORDER BY o.seq
+-- name: orders
+SELECT seq, epoch FROM ebb_lease WHERE process = ?1 AND ordered = 1 ORDER BY seq
 
 -- name: leave
 DELETE FROM ebb_process
- WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM ebb_job WHERE process = ?1 AND process <> 0)
+ WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM ebb_lease WHERE process = ?1)
 
 -- name: processes
 SELECT id, host, pid, kinds, queues, config, beat, seen_at, born_at, version FROM ebb_process ORDER BY id

@@ -20,13 +20,13 @@ SELECT queue, state, n FROM ebb_tally
 -- The earliest due time of each queue of ?1, hopping from kind to kind and
 -- probing each priority.
 WITH RECURSIVE lane (queue, kind) AS (
-    SELECT q.value, (SELECT min(kind) FROM ebb_job WHERE process = 0 AND queue = q.value) FROM json_each(?1) AS q
+    SELECT q.value, (SELECT min(kind) FROM ebb_ready WHERE queue = q.value) FROM json_each(?1) AS q
     UNION ALL
-    SELECT queue, (SELECT min(kind) FROM ebb_job WHERE process = 0 AND queue = lane.queue AND kind > lane.kind)
+    SELECT queue, (SELECT min(kind) FROM ebb_ready WHERE queue = lane.queue AND kind > lane.kind)
       FROM lane WHERE kind IS NOT NULL
 )
-SELECT lane.queue, min((SELECT min(due_at) FROM ebb_job
-                         WHERE process = 0 AND queue = lane.queue AND kind = lane.kind AND priority = p.value))
+SELECT lane.queue, min((SELECT min(due_at) FROM ebb_ready
+                         WHERE queue = lane.queue AND kind = lane.kind AND priority = p.value))
   FROM lane CROSS JOIN json_each('[0,1,2,3,4,5,6,7,8,9]') AS p
  WHERE lane.kind IS NOT NULL
  GROUP BY lane.queue
@@ -34,23 +34,20 @@ SELECT lane.queue, min((SELECT min(due_at) FROM ebb_job
 -- name: running_queues
 SELECT name FROM ebb_queue WHERE paused = 0 AND name IN (SELECT value FROM json_each(?1))
 
--- name: place
-SELECT queue, priority, due_at FROM ebb_job WHERE seq = ?1 AND process = 0
-
 -- name: ahead
 -- ?1 queue, ?2 priority, ?3 due, ?4 sequence, ?5 now, ?6 limit
 WITH RECURSIVE kinds (kind) AS (
-    SELECT min(kind) FROM ebb_job WHERE process = 0 AND queue = ?1
+    SELECT min(kind) FROM ebb_ready WHERE queue = ?1
     UNION ALL
-    SELECT (SELECT min(kind) FROM ebb_job WHERE process = 0 AND queue = ?1 AND kind > kinds.kind)
-      FROM kinds WHERE kind IS NOT NULL
+    SELECT (SELECT min(kind) FROM ebb_ready WHERE queue = ?1 AND kind > kinds.kind) FROM kinds WHERE kind IS NOT NULL
 )
 SELECT count(*) FROM (
     SELECT 1
       FROM kinds CROSS JOIN json_each('[0,1,2,3,4,5,6,7,8,9]') AS p
-           CROSS JOIN ebb_job AS j ON j.process = 0 AND j.queue = ?1 AND j.kind = kinds.kind AND j.priority = p.value
-     WHERE p.value <= ?2 AND j.due_at <= ?5
-       AND (p.value < ?2 OR (j.due_at, j.seq) < (?3, ?4))
+           CROSS JOIN ebb_ready AS r ON r.queue = ?1 AND r.kind = kinds.kind AND r.priority = p.value
+           CROSS JOIN ebb_job AS j ON j.seq = r.seq
+     WHERE p.value <= ?2 AND r.due_at <= ?5
+       AND (p.value < ?2 OR (r.due_at, r.seq) < (?3, ?4))
        AND (j.deadline_at IS NULL OR j.deadline_at >= ?5)
      LIMIT ?6
 )

@@ -1,0 +1,155 @@
+package sqlite
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/store"
+)
+
+// Starts that ended alike are written together, by one statement a table:
+// what they share are its parameters, and the few numbers in which they
+// differ go as one text. Row by row costs four times as much.
+
+// success is what succeeded starts share.
+type success struct {
+	epoch   int64
+	history retry.History // without instants
+	start   int
+	heldBy  string
+	held    time.Duration
+	version string
+}
+
+// setback is what failed starts share whose jobs are tried again.
+type setback struct {
+	epoch       int64
+	history     retry.History // without instants and the delay
+	fingerprint string
+	start       int
+	class       failure.Class
+	reason      string
+	status      int
+	err         string
+	retryAfter  time.Duration
+	action      string
+	heldBy      string
+	held        time.Duration
+	counted     retry.Counted
+	rule        string
+	version     string
+}
+
+// together sorts the settle into a group, if it is of a common kind.
+func (b *settling) together(to job.State, st *store.Settle) bool {
+	a := st.Attempt
+	if a == nil || a.StartedAt.IsZero() || a.EndedAt.IsZero() || st.History.FirstStartAt.IsZero() {
+		return false
+	}
+	h := st.History
+	h.FirstStartAt, h.DeadlineAt = time.Time{}, time.Time{}
+	switch {
+	case to == job.Succeeded && a.OK && len(st.Result) == 0:
+		like := success{epoch: st.Epoch, history: h, start: a.Start, heldBy: a.HeldBy, held: a.Held, version: a.Version}
+		b.successes[like] = append(b.successes[like], st)
+	case to == job.Queued && !a.OK && a.Stack == "" && a.Cause == retry.CauseNone && h.LastDelay == a.Delay:
+		h.LastDelay = 0
+		like := setback{
+			epoch: st.Epoch, history: h, fingerprint: st.Fingerprint, start: a.Start, class: a.Class, reason: a.Reason,
+			status: a.Status, err: a.Error, retryAfter: a.RetryAfter, action: a.Action, heldBy: a.HeldBy, held: a.Held,
+			counted: a.Counted, rule: a.Rule, version: a.Version,
+		}
+		b.failures[like] = append(b.failures[like], st)
+	default:
+		return false
+	}
+	return true
+}
+
+// succeed moves a group of jobs to ebb_done.
+func (b *settling) succeed(like success, list []*store.Settle) error {
+	if len(list) < minAlike {
+		return b.each(job.Succeeded, list)
+	}
+	seqs, numbers := make([]int64, len(list)), make([]byte, 0, 3*numberWidth*len(list))
+	for i, st := range list {
+		seqs[i] = st.Seq
+		numbers = appendInstants(numbers, st.History.FirstStartAt, st.Attempt.StartedAt, st.Attempt.EndedAt)
+	}
+	h := like.history
+	_, err := b.run(
+		"done_alike", jsonList(seqs), numbers, micros(b.instant()), like.epoch,
+		number(h.Starts), number(h.Attempts), number(h.Waits), number(h.Idle), number(h.Crashes), freeText(h.Free), number(h.LastDelay),
+		int64(like.start), b.process, orNull(store.Text(like.heldBy)), number(like.held), orNull(like.version),
+	)
+	if err != nil {
+		return err
+	}
+	return b.runFor("job_end", seqs)
+}
+
+// again lets a group of jobs wait for their next start.
+func (b *settling) again(like setback, list []*store.Settle) error {
+	if len(list) < minAlike {
+		return b.each(job.Queued, list)
+	}
+	seqs, numbers := make([]int64, len(list)), make([]byte, 0, 5*numberWidth*len(list))
+	for i, st := range list {
+		seqs[i] = st.Seq
+		numbers = appendInstants(numbers, st.History.FirstStartAt, st.Attempt.StartedAt, st.Attempt.EndedAt)
+		numbers = appendPadded(numbers, int64(st.Attempt.Delay))
+		numbers = appendInstants(numbers, store.Due(b.now, st.Delay))
+	}
+	text, h := jsonList(seqs), like.history
+	class, fault := className(like.class), orNull(store.Text(like.err))
+	_, err := b.run(
+		"again_alike", text, numbers, like.epoch,
+		number(h.Starts), number(h.Attempts), number(h.Waits), number(h.Idle), number(h.Crashes), freeText(h.Free),
+		class, fault, orNull(store.Text(like.fingerprint)), orNull(like.version),
+	)
+	if err != nil {
+		return err
+	}
+	_, err = b.run(
+		"attempt_alike", text, numbers, like.epoch, int64(like.start), b.process, class, orNull(store.Text(like.reason)),
+		number(like.status), fault, number(like.retryAfter), orNull(like.action), nil, orNull(store.Text(like.heldBy)),
+		number(like.held), orNull(like.counted), orNull(like.rule), orNull(like.version),
+	)
+	return err
+}
+
+// each settles a group that is too small one by one.
+func (b *settling) each(to job.State, list []*store.Settle) error {
+	for _, st := range list {
+		if err := b.one(to, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// minAlike is from how many rows on one statement for all is worth its array.
+const minAlike = 4
+
+// numberWidth is how many digits each number of a group has.
+const numberWidth = 20
+
+func appendInstants(b []byte, instants ...time.Time) []byte {
+	for _, at := range instants {
+		b = appendPadded(b, store.Instant(at).UnixMicro())
+	}
+	return b
+}
+
+// appendPadded writes a number right-aligned.
+func appendPadded(b []byte, n int64) []byte {
+	var digits [numberWidth]byte
+	text := strconv.AppendInt(digits[:0:numberWidth], n, 10)
+	for range numberWidth - len(text) {
+		b = append(b, ' ')
+	}
+	return append(b, text...)
+}
