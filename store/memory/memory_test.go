@@ -35,7 +35,7 @@ func TestTraces(t *testing.T) {
 		t.Logf("\n%s", storetest.Trace(t, open, uint64(*seed), storetest.GoldenSteps))
 	}
 	if *update {
-		if err := os.WriteFile("../storetest/testdata/traces.txt", []byte(storetest.Golden(t, open, 12)), 0o644); err != nil {
+		if err := os.WriteFile("../storetest/testdata/traces.txt", []byte(storetest.Golden(t, open, 8)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

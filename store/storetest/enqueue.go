@@ -181,6 +181,9 @@ func (s *script) counts(queue string) map[job.State]int64 {
 			continue
 		}
 		for state, n := range q.Counts {
+			if n < 0 {
+				s.Fatalf("queue %s counts %d %s", queue, n, state)
+			}
 			if n != 0 {
 				counts[state] = n
 			}

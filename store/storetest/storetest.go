@@ -40,6 +40,7 @@ func Run(t *testing.T, open Open) {
 		{"Audit", auditRules},
 		{"Maintain", maintainRules},
 		{"Read", readRules},
+		{"Concurrent", concurrentRules},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {

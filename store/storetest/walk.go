@@ -73,11 +73,11 @@ func (w *walk) step() {
 		{25, w.enqueue},
 		{80, w.work},
 		{10, w.register},
-		{10, w.beatOne},
+		{25, w.beatOne},
 		{4, w.reapOne},
 		{2, w.leave},
 		{5, w.progress},
-		{6, w.cancelOne},
+		{10, w.cancelOne},
 		{6, w.retryOne},
 		{3, w.switchQueue},
 		{4, w.maintainAll},
@@ -155,7 +155,7 @@ func (w *walk) work() {
 		switch {
 		case !j.Begun && w.chance(40):
 			t.Begin = append(t.Begin, refOf(j))
-		case w.chance(15):
+		case w.chance(25):
 			t.Release = append(t.Release, refOf(j))
 		case w.chance(60):
 			t.Settles = append(t.Settles, w.outcome(j))
@@ -285,11 +285,17 @@ func (w *walk) anyJob() int64 {
 	if len(w.seqs) == 0 || w.chance(3) {
 		return 1 << 40
 	}
+	if w.chance(50) { // more happens to the young
+		return pick(w, w.seqs[max(0, len(w.seqs)-12):])
+	}
 	return pick(w, w.seqs)
 }
 
 func (w *walk) cancelOne() {
 	seq := w.anyJob()
+	if len(w.past) > 0 && w.chance(50) {
+		seq = pick(w, w.past[max(0, len(w.past)-5):]).Seq
+	}
 	state, err := w.Cancel(w.ctx, w.now, "ann", seq)
 	if err != nil {
 		state = ""
