@@ -108,15 +108,17 @@ func (f *Filter) Matches(j *job.Job) bool {
 	if j.State.Live() {
 		at = j.EnqueuedAt
 	}
-	return (f.State == "" || f.State == j.State) &&
-		(f.Cause == "" || f.Cause == j.Cause) &&
-		(f.Kind == "" || f.Kind == j.Kind) &&
-		(f.Queue == "" || f.Queue == j.Queue) &&
-		(f.Target == "" || f.Target == j.Target) &&
-		(f.Batch == "" || f.Batch == j.Batch) &&
-		(f.Class == 0 || f.Class == j.LastClass) &&
-		(f.Fingerprint == "" || f.Fingerprint == j.Fingerprint) &&
+	return selects(f.State, j.State) && selects(f.Cause, j.Cause) && selects(f.Kind, j.Kind) && selects(f.Queue, j.Queue) &&
+		selects(f.Target, j.Target) && selects(f.Batch, j.Batch) && selects(f.Class, j.LastClass) &&
+		selects(f.Fingerprint, j.Fingerprint) &&
 		(f.Since.IsZero() || !at.Before(f.Since)) &&
 		(f.Until.IsZero() || at.Before(f.Until)) &&
 		(len(f.Seqs) == 0 || slices.Contains(f.Seqs, j.Seq))
+}
+
+// selects reports whether a part of a filter matches; its zero value matches
+// everything.
+func selects[T comparable](part, value T) bool {
+	var all T
+	return part == all || part == value
 }
