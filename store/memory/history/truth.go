@@ -104,8 +104,8 @@ func (w *world) verify(c call) {
 		if !known || !same(&before, after) {
 			w.truth.changes++
 			w.checkChange(&c, &before, known, after)
+			w.truth.jobs[after.Seq] = *after
 		}
-		w.truth.jobs[after.Seq] = *after
 	}
 	w.checkCluster(list)
 }
