@@ -135,6 +135,6 @@ func (l *loop) hush() {
 
 func (l *loop) quiet() bool {
 	busy := l.running > 0 || l.turns > 0 || len(l.leases) > 0
-	asking := l.dueStale || l.dueAsking || l.doubt || l.adopting || l.limits.claimable(l.now())
+	asking := l.wantsDue() || l.dueAsking || l.doubt || l.adopting || l.limits.claimable(l.now())
 	return l.process != 0 && !busy && !asking
 }

@@ -252,12 +252,16 @@ func (l *loop) claimed(t *turn, jobs []job.Job) {
 	}
 }
 
-// askDue asks the store when the next job is due, once nothing more can be
-// claimed now.
+// wantsDue reports whether the store should name the next due time: what is
+// due now was claimed, and there is a slot for what comes.
+func (l *loop) wantsDue() bool {
+	return l.dueStale && l.phase == working && l.process != 0 && l.free() > 0 &&
+		!l.limits.claimable(l.now()) && !l.limits.askedSince().IsZero()
+}
+
+// askDue asks for it.
 func (l *loop) askDue() {
-	now := l.now()
-	if !l.dueStale || l.dueAsking || l.phase != working || l.process == 0 || l.free() <= 0 ||
-		l.limits.claimable(now) || l.machine().Before(l.pauseUntil) {
+	if l.dueAsking || !l.wantsDue() || l.machine().Before(l.pauseUntil) {
 		return
 	}
 	l.dueStale, l.dueAsking = false, true
@@ -351,7 +355,6 @@ func (l *loop) adopted(process int64, found []job.Job, err error) {
 		return
 	}
 	l.doubt = false
-	l.failures = 0
 	for i := range found {
 		if l.leases[found[i].Seq] == nil {
 			l.arrive(found[i])
