@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -74,14 +76,14 @@ func (b *settling) succeed(like success, list []*store.Settle) error {
 	if len(list) < minAlike {
 		return b.each(job.Succeeded, list)
 	}
-	seqs, numbers := make([]int64, len(list)), make([]byte, 0, 3*numberWidth*len(list))
-	for i, st := range list {
-		seqs[i] = st.Seq
+	seqs := inOrder(list)
+	numbers := make([]byte, 0, 3*numberWidth*len(list))
+	for _, st := range list {
 		numbers = appendInstants(numbers, st.History.FirstStartAt, st.Attempt.StartedAt, st.Attempt.EndedAt)
 	}
 	h := like.history
-	_, err := b.run(
-		"done_alike", jsonList(seqs), numbers, micros(b.instant()), like.epoch,
+	err := b.runFor(
+		"done_alike", seqs, numbers, micros(b.instant()), like.epoch,
 		number(h.Starts), number(h.Attempts), number(h.Waits), number(h.Idle), number(h.Crashes), freeText(h.Free), number(h.LastDelay),
 		int64(like.start), b.process, orNull(store.Text(like.heldBy)), number(like.held), orNull(like.version),
 	)
@@ -96,29 +98,38 @@ func (b *settling) again(like setback, list []*store.Settle) error {
 	if len(list) < minAlike {
 		return b.each(job.Queued, list)
 	}
-	seqs, numbers := make([]int64, len(list)), make([]byte, 0, 5*numberWidth*len(list))
-	for i, st := range list {
-		seqs[i] = st.Seq
+	seqs := inOrder(list)
+	numbers := make([]byte, 0, 5*numberWidth*len(list))
+	for _, st := range list {
 		numbers = appendInstants(numbers, st.History.FirstStartAt, st.Attempt.StartedAt, st.Attempt.EndedAt)
 		numbers = appendPadded(numbers, int64(st.Attempt.Delay))
 		numbers = appendInstants(numbers, store.Due(b.now, st.Delay))
 	}
-	text, h := jsonList(seqs), like.history
+	h := like.history
 	class, fault := className(like.class), orNull(store.Text(like.err))
-	_, err := b.run(
-		"again_alike", text, numbers, like.epoch,
+	err := b.runFor(
+		"again_alike", seqs, numbers, like.epoch,
 		number(h.Starts), number(h.Attempts), number(h.Waits), number(h.Idle), number(h.Crashes), freeText(h.Free),
 		class, fault, orNull(store.Text(like.fingerprint)), orNull(like.version),
 	)
 	if err != nil {
 		return err
 	}
-	_, err = b.run(
-		"attempt_alike", text, numbers, like.epoch, int64(like.start), b.process, class, orNull(store.Text(like.reason)),
-		number(like.status), fault, number(like.retryAfter), orNull(like.action), nil, orNull(store.Text(like.heldBy)),
+	return b.runFor(
+		"attempt_alike", seqs, numbers, like.epoch, int64(like.start), b.process, class, orNull(store.Text(like.reason)),
+		number(like.status), fault, number(like.retryAfter), orNull(like.action), orNull(store.Text(like.heldBy)),
 		number(like.held), orNull(like.counted), orNull(like.rule), orNull(like.version),
 	)
-	return err
+}
+
+// inOrder sorts a group by sequence number and returns the numbers.
+func inOrder(list []*store.Settle) []int64 {
+	slices.SortFunc(list, func(a, b *store.Settle) int { return cmp.Compare(a.Seq, b.Seq) })
+	seqs := make([]int64, len(list))
+	for i, st := range list {
+		seqs[i] = st.Seq
+	}
+	return seqs
 }
 
 // each settles a group that is too small one by one.

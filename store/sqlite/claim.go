@@ -30,6 +30,9 @@ func (t *tx) claim(process int64, c store.Claim) ([]job.Job, error) {
 	if err != nil || len(p.jobs) == 0 {
 		return nil, err
 	}
+	if err := t.recall(p.jobs); err != nil {
+		return nil, err
+	}
 	for _, h := range p.heads {
 		if err := t.unready(h); err != nil {
 			return nil, err
@@ -145,15 +148,41 @@ func (h *head) advance() error {
 		if h.more = err == nil && r != nil; !h.more {
 			return err
 		}
-		if h.job, err = readJob(r); err != nil {
-			return err
-		}
-		h.job.Queue, h.job.Kind, h.job.Priority = h.queue, h.kind, int(h.priority)
+		h.read(r)
 		if limit := h.job.DeadlineAt; limit.IsZero() || !limit.Before(h.now) {
 			return nil
 		}
 		h.skipped = true
 	}
+}
+
+// read fills in the job but for its past.
+func (h *head) read(r row) {
+	h.job = job.Job{
+		Seq: r.int(0), Epoch: r.int(2), EnqueuedAt: r.at(3),
+		New: job.New{
+			Queue: h.queue, Kind: h.kind, Priority: int(h.priority), DueAt: r.at(1), Policy: r.text(4), Target: r.text(5),
+			Key: r.text(6), Unique: r.text(7), DeadlineAt: r.at(8), Batch: r.text(9), Trace: r.text(10), Args: r.bytes(11),
+		},
+	}
+	h.job.History.DeadlineAt = h.job.DeadlineAt
+}
+
+// recall fills in the past of those jobs that have one.
+func (t *tx) recall(jobs []job.Job) error {
+	places := map[int64]int{}
+	var seqs []int64
+	for i := range jobs {
+		if jobs[i].Epoch > 0 {
+			places[jobs[i].Seq] = i
+			seqs = append(seqs, jobs[i].Seq)
+		}
+	}
+	if len(seqs) == 0 {
+		return nil
+	}
+	name, args := forSeqs("past", seqs)
+	return t.query(t.ctx, name, args, func(r row) error { return readPast(&jobs[places[r.int(0)]], r[1:]) })
 }
 
 // merge takes the least jobs of lanes of one priority, reading no more of
@@ -217,23 +246,4 @@ func (t *tx) lease(process int64, queue string, jobs []job.Job) error {
 	t.add(queue, job.Queued, -int64(len(jobs)))
 	t.add(queue, job.Running, int64(len(jobs)))
 	return t.runFor("lease", seqs, process, micros(now), int64(store.SuspectCrashes))
-}
-
-// runFor runs a statement that comes in two forms, for a range of sequence
-// numbers and for a list: args come first.
-func (t *tx) runFor(name string, seqs []int64, args ...any) error {
-	sorted := slices.Sorted(slices.Values(seqs))
-	var err error
-	if isRun(sorted) {
-		_, err = t.run(name+"_range", append(args, sorted[0], sorted[len(sorted)-1])...)
-	} else {
-		_, err = t.run(name+"_list", append(args, jsonList(sorted))...)
-	}
-	return err
-}
-
-// isRun reports whether sorted sequence numbers follow each other without a
-// gap: then a range names exactly them.
-func isRun(sorted []int64) bool {
-	return sorted[len(sorted)-1]-sorted[0] == int64(len(sorted)-1)
 }

@@ -105,7 +105,7 @@ func (t *tx) insert(first int64, jobs []job.New) error {
 		next += int64(len(run))
 		jobs = jobs[len(run):]
 	}
-	_, err := t.run("ready_range", first, last)
+	_, err := t.run("ready"+asRun, first, last)
 	return err
 }
 

@@ -73,10 +73,8 @@ func (t *tx) drop(table string, kept time.Duration, left *int) error {
 		seqs[i] = r.int(0)
 		t.add(r.text(1), job.State(r.text(2)), -1)
 	}
-	text := jsonList(seqs)
-	if _, err := t.run(table+"_drop", text); err != nil {
+	if err := t.runFor(table+"_drop", seqs); err != nil {
 		return err
 	}
-	_, err = t.run("attempts_drop", text)
-	return err
+	return t.runFor("attempts_drop", seqs)
 }

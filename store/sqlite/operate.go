@@ -96,8 +96,7 @@ func (t *tx) hurry(j *job.Job) error {
 		return err
 	}
 	t.queued = true
-	_, err := t.run("ready_one", j.Seq)
-	return err
+	return t.runFor("ready", []int64{j.Seq})
 }
 
 // requeue gives a failed or parked job fresh attempts, unless its unique key
@@ -121,7 +120,7 @@ func (t *tx) requeue(from job.State, seq int64) (bool, error) {
 	if _, err := t.run(table+"_end", seq); err != nil {
 		return false, err
 	}
-	if _, err := t.run("ready_one", seq); err != nil {
+	if err := t.runFor("ready", []int64{seq}); err != nil {
 		return false, err
 	}
 	t.move(facts.text(0), from, job.Queued)

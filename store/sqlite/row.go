@@ -112,10 +112,9 @@ func flag(b bool) int64 {
 	return 0
 }
 
-// Columns of a whole job, as the views have them; a claim reads those up to
-// the args.
+// Columns of a whole job, as the views have them.
 const (
-	colStarts  = 14
+	colPast    = 14 // starts to progress
 	colArgs    = 27
 	colProcess = 28
 )
@@ -130,22 +129,22 @@ func readJob(r row) (job.Job, error) {
 			Batch: r.text(12), Trace: r.text(13), Args: r.bytes(colArgs),
 		},
 		Epoch: r.int(5), EnqueuedAt: r.at(6),
-		LastError: r.text(23), Fingerprint: r.text(24), Version: r.text(25), Progress: r.bytes(26),
+		Process: r.int(colProcess), LeasedAt: r.at(29), Begun: r.flag(30),
+		State: job.State(r.text(31)), Cause: job.Cause(r.text(32)), EndedAt: r.at(33), Config: r.text(34), Result: r.bytes(35),
 	}
-	var err error
-	if j.History, err = readHistory(r[colStarts:]); err != nil {
-		return j, err
+	return j, readPast(&j, r[colPast:])
+}
+
+// readPast reads what starts left behind: starts to progress.
+func readPast(j *job.Job, r row) error {
+	h, err := readHistory(r)
+	if err != nil {
+		return err
 	}
-	j.History.DeadlineAt = j.DeadlineAt
-	if j.LastClass, err = r.class(22); err != nil {
-		return j, err
-	}
-	if len(r) > colProcess {
-		j.Process, j.LeasedAt, j.Begun = r.int(colProcess), r.at(29), r.flag(30)
-		j.State, j.Cause, j.EndedAt = job.State(r.text(31)), job.Cause(r.text(32)), r.at(33)
-		j.Config, j.Result = r.text(34), r.bytes(35)
-	}
-	return j, nil
+	h.DeadlineAt = j.DeadlineAt
+	j.History, j.LastError, j.Fingerprint, j.Version, j.Progress = h, r.text(9), r.text(10), r.text(11), r.bytes(12)
+	j.LastClass, err = r.class(8)
+	return err
 }
 
 func readHistory(r row) (retry.History, error) {

@@ -143,6 +143,5 @@ func (t *tx) moveRow(name string, seq int64, args ...any) error {
 	if _, err := t.run(name, args...); err != nil {
 		return err
 	}
-	_, err := t.run("job_end", seq)
-	return err
+	return t.runFor("job_end", []int64{seq})
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -43,13 +44,15 @@ func loadStatements() map[string]string {
 			texts[name] = strings.TrimSpace(body)
 		}
 	}
-	expand(texts)
+	forSources(texts)
+	forRows(texts)
 	return texts
 }
 
-// expand writes the filter into the texts that ask for one, once a source.
-func expand(texts map[string]string) {
+// forSources writes the filter into the texts that ask for one, once a source.
+func forSources(texts map[string]string) {
 	filter := texts["filter"]
+	delete(texts, "filter")
 	for name, text := range texts {
 		if !strings.Contains(text, "/*from*/") {
 			continue
@@ -59,5 +62,58 @@ func expand(texts map[string]string) {
 		}
 		delete(texts, name)
 	}
-	delete(texts, "filter")
+}
+
+// Statements about rows given by their sequence numbers come in two forms:
+// for the run ?1 to ?2, and for the JSON array ?1 in any order. /*n*/ is the
+// place of a row among them.
+const (
+	asRun  = "@run"
+	asList = "@list"
+)
+
+var rowForms = map[string]*strings.Replacer{
+	asRun: strings.NewReplacer(
+		"/*seqs*/", "seq BETWEEN ?1 AND ?2",
+		"/*rows*/", "ebb_job AS j WHERE j.seq BETWEEN ?1 AND ?2",
+		"/*where*/", "WHERE j.seq BETWEEN ?1 AND ?2",
+		"/*n*/", "(j.seq - ?1)",
+	),
+	asList: strings.NewReplacer(
+		"/*seqs*/", "seq IN (SELECT value FROM json_each(?1))",
+		"/*rows*/", "json_each(?1) AS r CROSS JOIN ebb_job AS j ON j.seq = r.value",
+		"/*where*/", "FROM json_each(?1) AS r WHERE j.seq = r.value",
+		"/*n*/", "r.key",
+	),
+}
+
+func forRows(texts map[string]string) {
+	for name, text := range texts {
+		both := false
+		for form, with := range rowForms {
+			if expanded := with.Replace(text); expanded != text {
+				both = true
+				texts[name+form] = expanded
+			}
+		}
+		if both {
+			delete(texts, name)
+		}
+	}
+}
+
+// forSeqs returns the form of the statement for these rows, and its first two
+// arguments. A run is told in the order of its numbers, a list in its own.
+func forSeqs(name string, seqs []int64) (form string, args []any) {
+	if first, last := slices.Min(seqs), slices.Max(seqs); last-first == int64(len(seqs)-1) {
+		return name + asRun, []any{first, last}
+	}
+	return name + asList, []any{jsonList(seqs), nil}
+}
+
+// runFor runs a statement about rows; args come after them.
+func (t *tx) runFor(name string, seqs []int64, args ...any) error {
+	form, rows := forSeqs(name, seqs)
+	_, err := t.run(form, append(rows, args...)...)
+	return err
 }

@@ -102,12 +102,8 @@ func (t *tx) held(process int64, refs ...[]store.Ref) (*leases, error) {
 		return held, nil
 	}
 	slices.Sort(seqs)
-	seqs = slices.Compact(seqs)
-	name, args := "held_list", []any{jsonList(seqs), process}
-	if isRun(seqs) {
-		name, args = "held_range", []any{seqs[0], seqs[len(seqs)-1], process}
-	}
-	return held, t.query(t.ctx, name, args, func(r row) error {
+	name, args := forSeqs("held", slices.Compact(seqs))
+	return held, t.query(t.ctx, name, append(args, process), func(r row) error {
 		held.rows[r.int(0)] = lease{epoch: r.int(1), queue: r.text(2), begun: r.flag(3), ordered: r.flag(4)}
 		return nil
 	})

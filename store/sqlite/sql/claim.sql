@@ -22,24 +22,22 @@ SELECT p.value, k.value
 
 -- name: lane
 -- The due rows of one queue, kind and priority in their order, read as far as
--- they are taken. In the shape of the views; what is known is left out.
-SELECT r.seq, NULL, NULL, NULL, r.due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at,
-       batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error,
-       fingerprint, version, progress, args
+-- they are taken.
+SELECT r.seq, r.due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace, args
   FROM ebb_ready AS r CROSS JOIN ebb_job AS j ON j.seq = r.seq
  WHERE r.queue = ?1 AND r.kind = ?2 AND r.priority = ?3 AND r.due_at <= ?4
  ORDER BY r.due_at, r.seq
 
+-- name: past
+-- What earlier leases left behind: most jobs never had one.
+SELECT j.seq, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error,
+       fingerprint, version, progress
+  FROM /*rows*/
+
 -- name: unready_to
 -- All of a lane up to and including a row.
-DELETE FROM ebb_ready
- WHERE queue = ?1 AND kind = ?2 AND priority = ?3 AND due_at <= ?4 AND (due_at < ?4 OR seq <= ?5)
+DELETE FROM ebb_ready WHERE queue = ?1 AND kind = ?2 AND priority = ?3 AND (due_at, seq) <= (?4, ?5)
 
--- name: lease_range
+-- name: lease
 INSERT INTO ebb_lease (seq, process, epoch, leased_at, begun, queue)
-SELECT seq, ?1, coalesce(epoch, 0) + 1, ?2, coalesce(crashes, 0) < ?3, queue FROM ebb_job WHERE seq BETWEEN ?4 AND ?5
-
--- name: lease_list
-INSERT INTO ebb_lease (seq, process, epoch, leased_at, begun, queue)
-SELECT seq, ?1, coalesce(epoch, 0) + 1, ?2, coalesce(crashes, 0) < ?3, queue
-  FROM ebb_job WHERE seq IN (SELECT value FROM json_each(?4))
+SELECT seq, ?3, coalesce(epoch, 0) + 1, ?4, coalesce(crashes, 0) < ?5, queue FROM ebb_job WHERE /*seqs*/

@@ -24,15 +24,8 @@ SELECT ?3 + key, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
        substr(?2, (value >> 32) + 1, value & 4294967295)
   FROM json_each(?1)
 
--- name: ready_one
-INSERT INTO ebb_ready SELECT queue, kind, priority, due_at, seq FROM ebb_job WHERE seq = ?1
-
--- name: ready_range
-INSERT INTO ebb_ready SELECT queue, kind, priority, due_at, seq FROM ebb_job WHERE seq BETWEEN ?1 AND ?2
-
--- name: ready_list
-INSERT INTO ebb_ready
-SELECT queue, kind, priority, due_at, seq FROM ebb_job WHERE seq IN (SELECT value FROM json_each(?1))
+-- name: ready
+INSERT INTO ebb_ready SELECT queue, kind, priority, due_at, seq FROM ebb_job WHERE /*seqs*/
 
 -- name: unready
 DELETE FROM ebb_ready WHERE queue = ?1 AND kind = ?2 AND priority = ?3 AND due_at = ?4 AND seq = ?5

@@ -75,10 +75,10 @@ SELECT seq, queue, state FROM ebb_done WHERE ended_at <= ?1 ORDER BY ended_at, s
 SELECT seq, queue, 'failed' FROM ebb_dead WHERE ended_at <= ?1 ORDER BY ended_at, seq LIMIT ?2
 
 -- name: done_drop
-DELETE FROM ebb_done WHERE seq IN (SELECT value FROM json_each(?1))
+DELETE FROM ebb_done WHERE /*seqs*/
 
 -- name: dead_drop
-DELETE FROM ebb_dead WHERE seq IN (SELECT value FROM json_each(?1))
+DELETE FROM ebb_dead WHERE /*seqs*/
 
 -- name: attempts_drop
-DELETE FROM ebb_attempt WHERE seq IN (SELECT value FROM json_each(?1))
+DELETE FROM ebb_attempt WHERE /*seqs*/

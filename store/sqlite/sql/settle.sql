@@ -1,19 +1,11 @@
--- name: held_range
-SELECT seq, epoch, queue, begun, ordered FROM ebb_lease WHERE seq BETWEEN ?1 AND ?2 AND process = ?3
-
--- name: held_list
-SELECT l.seq, l.epoch, l.queue, l.begun, l.ordered
-  FROM json_each(?1) AS r CROSS JOIN ebb_lease AS l ON l.seq = r.value
- WHERE l.process = ?2
+-- name: held
+SELECT seq, epoch, queue, begun, ordered FROM ebb_lease WHERE /*seqs*/ AND process = ?3
 
 -- name: begin_lease
 UPDATE ebb_lease SET begun = 1 WHERE seq = ?1
 
--- name: lease_end_range
-DELETE FROM ebb_lease WHERE seq BETWEEN ?1 AND ?2
-
--- name: lease_end_list
-DELETE FROM ebb_lease WHERE seq IN (SELECT value FROM json_each(?1))
+-- name: lease_end
+DELETE FROM ebb_lease WHERE /*seqs*/
 
 -- name: epoch
 UPDATE ebb_job SET epoch = ?2 WHERE seq = ?1
@@ -42,8 +34,8 @@ INSERT INTO ebb_attempt (seq, epoch, start, process, started_at, ended_at, ok, c
                          retry_after, action, cause, delay, due_at, held_by, held, counted, rule, version, stack)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
--- What follows settles starts that differ in a few numbers only. ?1 is the
--- array of their sequence numbers; ?2 holds the numbers, 20 digits each.
+-- What follows settles starts that differ in a few numbers only. ?3 holds these
+-- in the order of the rows, 20 digits each.
 
 -- name: done_alike
 -- Three numbers a job: its first start, the start, the end.
@@ -51,34 +43,33 @@ INSERT INTO ebb_done (seq, state, ended_at, queue, kind, priority, due_at, epoch
                       unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free,
                       first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, result,
                       start, process, started_at, stopped_at, held_by, held, start_version, args)
-SELECT j.seq, 'succeeded', ?3, queue, kind, priority, due_at, ?4, enqueued_at, policy, target, j.key,
-       unique_key, deadline_at, batch, trace, ?5, ?6, ?7, ?8, ?9, ?10,
-       CAST(substr(?2, r.key * 60 + 1, 20) AS INTEGER), ?11, last_class, last_error, fingerprint, version, progress, NULL,
-       ?12, ?13, CAST(substr(?2, r.key * 60 + 21, 20) AS INTEGER), CAST(substr(?2, r.key * 60 + 41, 20) AS INTEGER),
-       ?14, ?15, ?16, args
-  FROM json_each(?1) AS r CROSS JOIN ebb_job AS j ON j.seq = r.value
+SELECT j.seq, 'succeeded', ?4, queue, kind, priority, due_at, ?5, enqueued_at, policy, target, j.key,
+       unique_key, deadline_at, batch, trace, ?6, ?7, ?8, ?9, ?10, ?11,
+       CAST(substr(?3, /*n*/ * 60 + 1, 20) AS INTEGER), ?12, last_class, last_error, fingerprint, version, progress, NULL,
+       ?13, ?14, CAST(substr(?3, /*n*/ * 60 + 21, 20) AS INTEGER), CAST(substr(?3, /*n*/ * 60 + 41, 20) AS INTEGER),
+       ?15, ?16, ?17, args
+  FROM /*rows*/
 
 -- name: again_alike
 -- Five numbers a job: its first start, the start, the end, the delay, when it
 -- is due.
-UPDATE ebb_job
-   SET epoch = ?3, starts = ?4, attempts = ?5, waits = ?6, idle = ?7, crashes = ?8, free = ?9,
-       last_class = ?10, last_error = ?11, fingerprint = ?12, version = ?13,
-       first_start_at = CAST(substr(?2, r.key * 100 + 1, 20) AS INTEGER),
-       last_delay = CAST(substr(?2, r.key * 100 + 61, 20) AS INTEGER),
-       due_at = CAST(substr(?2, r.key * 100 + 81, 20) AS INTEGER)
-  FROM json_each(?1) AS r
- WHERE ebb_job.seq = r.value
+UPDATE ebb_job AS j
+   SET epoch = ?4, starts = ?5, attempts = ?6, waits = ?7, idle = ?8, crashes = ?9, free = ?10,
+       last_class = ?11, last_error = ?12, fingerprint = ?13, version = ?14,
+       first_start_at = CAST(substr(?3, /*n*/ * 100 + 1, 20) AS INTEGER),
+       last_delay = CAST(substr(?3, /*n*/ * 100 + 61, 20) AS INTEGER),
+       due_at = CAST(substr(?3, /*n*/ * 100 + 81, 20) AS INTEGER)
+/*where*/
 
 -- name: attempt_alike
 -- The same five numbers.
 INSERT INTO ebb_attempt (seq, epoch, started_at, ended_at, delay, due_at, start, process, ok, class, reason, status,
-                         error, retry_after, action, cause, held_by, held, counted, rule, version)
-SELECT value, ?3,
-       CAST(substr(?2, key * 100 + 21, 20) AS INTEGER), CAST(substr(?2, key * 100 + 41, 20) AS INTEGER),
-       CAST(substr(?2, key * 100 + 61, 20) AS INTEGER), CAST(substr(?2, key * 100 + 81, 20) AS INTEGER),
-       ?4, ?5, 0, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17
-  FROM json_each(?1)
+                         error, retry_after, action, held_by, held, counted, rule, version)
+SELECT j.seq, ?4,
+       CAST(substr(?3, /*n*/ * 100 + 21, 20) AS INTEGER), CAST(substr(?3, /*n*/ * 100 + 41, 20) AS INTEGER),
+       CAST(substr(?3, /*n*/ * 100 + 61, 20) AS INTEGER), CAST(substr(?3, /*n*/ * 100 + 81, 20) AS INTEGER),
+       ?5, ?6, 0, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17
+  FROM /*rows*/
 
 -- name: done_one
 INSERT INTO ebb_done (state, ended_at, result, start, process, started_at, stopped_at, held_by, held, start_version,
@@ -108,10 +99,4 @@ SELECT ?, ?,
   FROM ebb_job WHERE seq = ?
 
 -- name: job_end
-DELETE FROM ebb_job WHERE seq = ?1
-
--- name: job_end_range
-DELETE FROM ebb_job WHERE seq BETWEEN ?1 AND ?2
-
--- name: job_end_list
-DELETE FROM ebb_job WHERE seq IN (SELECT value FROM json_each(?1))
+DELETE FROM ebb_job WHERE /*seqs*/
