@@ -44,7 +44,7 @@ const maxDues = 10_000
 func (d dues) Len() int           { return len(d) }
 func (d dues) Less(i, k int) bool { return d[i].Before(d[k]) }
 func (d dues) Swap(i, k int)      { d[i], d[k] = d[k], d[i] }
-func (d *dues) Push(x any)        { *d = append(*d, x.(time.Time)) } //nolint:errcheck // add pushes nothing else
+func (d *dues) Push(x any)        { *d = append(*d, x.(time.Time)) }
 func (d *dues) Pop() any {
 	last := len(*d) - 1
 	at := (*d)[last]

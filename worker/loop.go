@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -69,7 +70,7 @@ type loop struct {
 	sparePosts   []func(*loop)
 }
 
-func newLoop(w *Worker, calls, side context.Context) *loop {
+func newLoop(calls, side context.Context, w *Worker) *loop {
 	l := &loop{
 		Worker: w, calls: calls, side: side, process: w.process.Load(),
 		limits: newLimits(w.policies, w.config.Queues, w.kinds),
@@ -308,7 +309,7 @@ func (l *loop) doom(r *run, cause error) {
 	r.unwatch()
 	r.cancel(cause)
 	r.killAt = l.now().Add(l.config.Grace)
-	if cause == ErrTimeout && r.policy.Timeout > 0 && r.policy.Lease > 0 {
+	if errors.Is(cause, ErrTimeout) && r.policy.Timeout > 0 && r.policy.Lease > 0 {
 		r.killAt = r.startedAt.Add(max(r.policy.Lease, r.policy.Timeout))
 	}
 	l.doomed[r] = cause
@@ -324,10 +325,10 @@ func (l *loop) giveUp(r *run, cause error) {
 	l.strays++
 	now := l.now()
 	err := fmt.Errorf("the handler ran for %s and did not return after its context ended", now.Sub(r.startedAt))
-	switch cause {
-	case ErrTimeout:
+	switch {
+	case errors.Is(cause, ErrTimeout):
 		r.failed(now, failure.New(failure.Timeout, "stuck", err), "")
-	case ErrCancelled:
+	case errors.Is(cause, ErrCancelled):
 		r.cancelled(now, err)
 	default:
 		r.failed(now, failure.New(failure.Interrupted, "stuck", err), "")

@@ -26,9 +26,10 @@ type verdict struct {
 var errUncommitted = failure.New(failure.Plain, "not_committed",
 	errors.New("the handler completed the job in a transaction and returned, but the transaction was not committed"))
 
-// panicked is the failure of a handler that panicked.
+// panicked is the failure of a handler that panicked. It does not wrap v: an
+// order in it was not returned.
 func panicked(v error) error {
-	return failure.New(failure.Plain, "panic", fmt.Errorf("panic: %v", v))
+	return failure.New(failure.Plain, "panic", errors.New("panic: "+v.Error()))
 }
 
 // because names what ended the handler where we ended it: its error tells a

@@ -78,7 +78,7 @@ func (r *run) begin(parent context.Context, now time.Time) {
 			r.concluded(context.Cause(ctx), out)
 			cancel(nil)
 		}()
-		r.call(own, &out)
+		r.call(own, &out) //nolint:contextcheck // own is ctx with the timeout's deadline and error
 	}()
 }
 

@@ -226,7 +226,7 @@ func TestStuckHandlerIsTimeout(t *testing.T) {
 					t.Errorf("err %v cause %v", ctx.Err(), context.Cause(ctx))
 				}
 				<-release
-				if err := task.Progress(context.Background(), []byte("late")); !errors.Is(err, ErrLeaseLost) {
+				if err := task.Progress(context.WithoutCancel(ctx), []byte("late")); !errors.Is(err, ErrLeaseLost) {
 					t.Errorf("late progress: %v, want ErrLeaseLost", err)
 				}
 				return nil
@@ -263,10 +263,13 @@ func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		r := newRig(t, s, Config{Handlers: map[string]Handler{
-			"err":    func(ctx context.Context, _ *Task) error { <-ctx.Done(); return ctx.Err() },
-			"below":  func(ctx context.Context, _ *Task) error { return sleep(ctx, time.Hour) },
-			"plain":  func(ctx context.Context, _ *Task) error { <-ctx.Done(); return errors.New("aborted") },
-			"named":  func(ctx context.Context, _ *Task) error { <-ctx.Done(); return failure.New(failure.BodyTimeout, "", ctx.Err()) },
+			"err":   func(ctx context.Context, _ *Task) error { <-ctx.Done(); return ctx.Err() },
+			"below": func(ctx context.Context, _ *Task) error { return sleep(ctx, time.Hour) },
+			"plain": func(ctx context.Context, _ *Task) error { <-ctx.Done(); return errors.New("aborted") },
+			"named": func(ctx context.Context, _ *Task) error {
+				<-ctx.Done()
+				return failure.New(failure.BodyTimeout, "", ctx.Err())
+			},
 			"fatal":  func(ctx context.Context, _ *Task) error { <-ctx.Done(); return failure.Fatal(ctx.Err()) },
 			"enough": func(ctx context.Context, _ *Task) error { <-ctx.Done(); return nil },
 		}})

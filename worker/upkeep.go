@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/ebbhq/ebb/store"
@@ -22,14 +23,18 @@ const (
 
 // upkeep is what one process does for all: deadlines, retention, counters and
 // redrives. The eldest living process does it. Two may for a moment both
-// think that they are: then steps are smaller and a redrive is faster for
-// some seconds, and nothing is done twice.
+// think that they are: nothing is done twice, and a redrive keeps its rate.
 type upkeep struct {
 	*Worker
-	maintainAt time.Time           // machine time
-	compareAt  time.Time           // machine time
-	steps      map[int64]time.Time // redrive → policy time of its last step here
-	owed       map[int64]float64   // redrive → jobs its rate allows by now
+	maintainAt time.Time // machine time
+	compareAt  time.Time // machine time
+	redrives   map[int64]*taken
+}
+
+// taken is a redrive as this process carries it on.
+type taken struct {
+	at    time.Time // policy time at which it took it up
+	asked int64     // moved by it since then
 }
 
 // keep does what is to be done now and returns when to look again.
@@ -92,35 +97,38 @@ func (u *upkeep) redrive(ctx context.Context) (time.Duration, error) {
 		}
 		u.Wake()
 	}
-	for id := range u.steps {
-		if !live[id] {
-			delete(u.steps, id)
-			delete(u.owed, id)
-		}
-	}
+	maps.DeleteFunc(u.redrives, func(id int64, _ *taken) bool { return !live[id] })
 	return next, nil
 }
 
-// allowed returns how many jobs the redrive's rate allows now. Time in which
-// nobody stepped is not caught up: it would be a burst.
+// allowed returns how many jobs the redrive's rate allows now. Two bounds
+// hold: what this process has moved since it took the order up, so that one
+// resumed after a day is no burst; and what was moved since the order was
+// given, so that all who step it share the rate.
 func (u *upkeep) allowed(r store.Redrive) int {
 	if r.Rate <= 0 {
 		return redriveRows
 	}
-	if u.steps == nil {
-		u.steps, u.owed = make(map[int64]time.Time), make(map[int64]float64)
+	if u.redrives == nil {
+		u.redrives = make(map[int64]*taken)
 	}
 	now := u.now()
-	last, known := u.steps[r.ID]
-	u.steps[r.ID] = now
-	if !known {
-		u.owed[r.ID] = max(1, min(r.Rate, redriveRows)) // its first second
-	} else {
-		u.owed[r.ID] = min(u.owed[r.ID]+r.Rate*now.Sub(last).Seconds(), max(1, r.Rate*u.config.Beat.Seconds()), redriveRows)
+	t := u.redrives[r.ID]
+	if t == nil {
+		t = &taken{at: now}
+		u.redrives[r.ID] = t
 	}
-	n := int(u.owed[r.ID])
-	u.owed[r.ID] -= float64(n)
-	return n
+	ours := steady(r.Rate, now.Sub(t.at)) - t.asked
+	all := steady(r.Rate, now.Sub(r.CreatedAt)) - r.Moved
+	n := max(0, min(ours, all, redriveRows))
+	t.asked += n
+	return int(n)
+}
+
+// steady returns how many of a steady rate are due after so long: the first
+// at once, the next after 1/rate.
+func steady(rate float64, after time.Duration) int64 {
+	return int64(min(rate*max(after, 0).Seconds()+1e-9, 1e15)) + 1
 }
 
 // compare measures the store's clock now and then.

@@ -96,8 +96,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	for _, f := range []func(context.Context){w.beat, w.watch, w.listen} {
 		group.Go(func() { f(side) })
 	}
-	l := newLoop(w, calls, side)
-	err := l.run()
+	l := newLoop(calls, side, w)
+	err := l.run()     //nolint:contextcheck // results are saved after ctx ended
 	l.end(ErrStopping) // handlers that were given up
 	stop()
 	if err != nil {
