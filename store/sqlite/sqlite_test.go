@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/store/sqlite"
@@ -29,6 +30,9 @@ func openAt(t testing.TB, path string, options sqlite.Options) *sqlite.Store {
 	})
 	return s
 }
+
+// t0 is where tests begin.
+var t0 = time.Date(2026, 2, 21, 9, 0, 0, 0, time.UTC)
 
 func openStore(t *testing.T) store.Store { return open(t) }
 
