@@ -288,6 +288,24 @@ func TestSpansDoNotOverflow(t *testing.T) {
 	})
 }
 
+// TestLongScheduleIsListedWhole: of more than a hundred tries only the first
+// hundred were listed and summed, the rest guessed.
+func TestLongScheduleIsListedWhole(t *testing.T) {
+	p := seal(t, "default", func(p *Policy) {
+		p.Attempts, p.Backoff.Factor = 300, 1.01
+	})
+	var sum time.Duration
+	for n := 2; n <= 300; n++ {
+		sum += p.Backoff.Nominal(n)
+	}
+	if got := len(p.Delays()); got != 299 {
+		t.Errorf("%d delays of 299", got)
+	}
+	if got := p.Span().Nominal; got != sum {
+		t.Errorf("Span is %s, the delays sum to %s", got, sum)
+	}
+}
+
 func FuzzSchedule(f *testing.F) {
 	f.Add(int64(time.Minute), 2.0, int64(0), int64(time.Second), uint8(1), 0.2, 6, int64(0), 0.5)
 	f.Add(int64(math.MaxInt64), math.MaxFloat64, int64(math.MaxInt64), int64(math.MaxInt64), uint8(5), 1.0, 1_000_000, int64(math.MaxInt64), 0.999)

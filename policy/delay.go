@@ -19,6 +19,11 @@ type Band struct {
 	Nominal, Least, Most time.Duration
 }
 
+// Add returns the sums of two bands, each at most MaxDelay.
+func (b Band) Add(c Band) Band {
+	return Band{Nominal: addSat(b.Nominal, c.Nominal), Least: addSat(b.Least, c.Least), Most: addSat(b.Most, c.Most)}
+}
+
 // Nominal returns the delay before try n (the first retry is try 2), before
 // jitter and floor. For n < 2 it is 0.
 func (b *Backoff) Nominal(n int) time.Duration {
@@ -150,8 +155,9 @@ func cappedMean(low, high, limit float64) float64 {
 // Delay returns the band before try n under the policy's own schedule.
 func (p *Policy) Delay(n int) Band { return p.Backoff.Band(n) }
 
-// MaxShownDelays bounds what Delays lists for a policy without an attempt cap.
-const MaxShownDelays = 100
+// MaxShownDelays bounds what Delays lists. It is the most that lint lets a job
+// be tried, so only what is refused anyway is not listed in full.
+const MaxShownDelays = maxTries
 
 // Delays lists the bands of tries 2 and up. Without an attempt cap it lists
 // what fits into the window nominally, at most MaxShownDelays.
@@ -177,7 +183,7 @@ func (p *Policy) Span() Band {
 	}
 	bands := p.Delays()
 	for _, b := range bands {
-		s.Nominal, s.Least, s.Most = addSat(s.Nominal, b.Nominal), addSat(s.Least, b.Least), addSat(s.Most, b.Most)
+		s = s.Add(b)
 	}
 	if p.Attempts == 0 && len(bands) == MaxShownDelays {
 		s = Band{Nominal: p.Window, Least: p.Window, Most: p.Window} // more tries than are listed fill the window
@@ -215,11 +221,8 @@ func (p *Policy) Reach() Band {
 	}
 	n := float64(p.Waves.Count)
 	cool := scaleSat(0, p.Waves.Cooldown, n)
-	return Band{
-		Nominal: addSat(scaleSat(s.Nominal, s.Nominal, n), cool),
-		Least:   addSat(scaleSat(s.Least, s.Least, n), cool),
-		Most:    addSat(scaleSat(s.Most, s.Most, n), cool),
-	}
+	passes := Band{scaleSat(s.Nominal, s.Nominal, n), scaleSat(s.Least, s.Least, n), scaleSat(s.Most, s.Most, n)}
+	return passes.Add(Band{cool, cool, cool})
 }
 
 func addSat(a, b time.Duration) time.Duration {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -227,6 +228,9 @@ func (f Field) setScalar(at any, text string) (err error) {
 		return err
 	case *int:
 		n, convErr := strconv.Atoi(text)
+		if errors.Is(convErr, strconv.ErrRange) {
+			return fmt.Errorf("%s is out of range; at most %d", text, MaxWhole)
+		}
 		if convErr != nil {
 			return fmt.Errorf("%q is not a whole number; write one such as 5", text)
 		}

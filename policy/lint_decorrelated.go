@@ -7,6 +7,8 @@ const (
 	// a job stands, and its last delay.
 	decorrelatedTimes  = 512
 	decorrelatedDelays = 256
+	// decorrelatedTries bounds the tries looked at, over all passes.
+	decorrelatedTries = maxTries
 )
 
 // decorrelatedGrid holds the last delays that matter, evenly from low to top,
@@ -36,24 +38,39 @@ func decorrelatedOf(b *Backoff, outage float64) decorrelatedGrid {
 func (o outageSpan) decorrelatedCover(p *Policy) float64 {
 	o = o.divided(decorrelatedTimes)
 	g := decorrelatedOf(&p.Backoff, o.length)
-	tries := p.passTries()
-	if tries == 0 {
-		tries = maxGaps
-	}
+	tries, waves := g.within(p, o.length)
 	start := make([]float64, o.cells+1) // value at the start of the pass that follows
 	cooldown := p.Waves.Cooldown.Seconds()
-	for pass := p.Waves.Count; pass >= 0; pass-- {
+	for pass := waves; pass >= 0; pass-- {
 		after := start // value at the end of this pass, nothing after the last
-		if pass < p.Waves.Count {
+		if pass < waves {
 			wait, next := gap{least: cooldown, most: cooldown}, newCurve(o.cell, start)
 			after = make([]float64, o.cells+1)
 			for i := range after {
 				after[i] = o.step(next, float64(i)*o.cell, wait)
 			}
 		}
-		start = o.decorrelatedPass(g, after, min(tries, maxGaps))
+		start = o.decorrelatedPass(g, after, tries)
 	}
 	return start[0]
+}
+
+// within returns how many tries of a pass, and how many waves after the first
+// pass, can begin inside the outage: no delay is shorter than low.
+func (g decorrelatedGrid) within(p *Policy, outage float64) (tries, waves int) {
+	fit := func(each float64, most int) int { // waits of that length that begin inside
+		if each*float64(most) <= outage {
+			return most
+		}
+		return int(outage/each) + 1
+	}
+	tries = p.passTries()
+	if tries == 0 || tries > decorrelatedTries {
+		tries = decorrelatedTries
+	}
+	pass := g.low*float64(tries-1) + p.Waves.Cooldown.Seconds()
+	waves = min(fit(pass, p.Waves.Count), decorrelatedTries/tries)
+	return 1 + fit(g.low, tries-1), waves
 }
 
 // decorrelatedPass returns the value at the start of a pass of that many

@@ -127,4 +127,12 @@ func TestOutageLossOfAbsurdSchedules(t *testing.T) {
 			t.Errorf("%s: OutageLoss = %g, want nearly 1", kind, got)
 		}
 	}
+	// A thousand waves of a thousand tries each once took minutes.
+	p := Policy{
+		Attempts: 1000, Backoff: Backoff{Base: 5 * time.Second, Factor: 2, Jitter: Jitter{Kind: JitterDecorrelated}},
+		Waves: Waves{Count: 1000, Concurrency: 1},
+	}
+	if got := p.OutageLoss(4 * time.Minute); got > 1e-9 {
+		t.Errorf("1000 tries over hours: OutageLoss = %g, want nearly 0", got)
+	}
 }

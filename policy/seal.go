@@ -11,6 +11,12 @@ import (
 // keeps such counts in a byte.
 const MaxFree = 250
 
+// Limits of whole numbers: far beyond any sense, and within what sums hold.
+const (
+	MaxWhole = 1_000_000_000
+	MaxWaves = 1000
+)
+
 // FieldError says which field of a policy cannot be, and what could.
 type FieldError struct {
 	Path string // such as "backoff.factor" or "classes[0].max"
@@ -55,7 +61,7 @@ func normalise(p *Policy) {
 		p.Restarts.Max = least
 	}
 	if p.Restarts.Max > 0 {
-		p.Attempts = p.Restarts.Max + 1
+		p.Attempts = min(p.Restarts.Max, MaxWhole-1) + 1
 	}
 	normaliseBackoff(&p.Backoff)
 	for i := range p.Classes {
@@ -133,7 +139,7 @@ func validate(p *Policy) FieldErrors {
 		c.must(strings.TrimSpace(w.Reason) != "", path+".reason", "a waiver needs a reason")
 		c.must(!w.Expires.IsZero(), path+".expires", "a waiver needs a date, such as 2027-01-31")
 	}
-	c.durations(p)
+	c.ranges(p)
 	return c.errs
 }
 
@@ -147,10 +153,14 @@ func (c *checker) enums(p *Policy) {
 	}
 }
 
-func (c *checker) durations(p *Policy) {
+// ranges checks what holds for every field of a kind.
+func (c *checker) ranges(p *Policy) {
 	for _, f := range fields {
-		if d, ok := f.at(p).(*time.Duration); ok {
-			c.must(*d >= 0, f.Path, "%s is negative; 0s or more", *d)
+		switch v := f.at(p).(type) {
+		case *time.Duration:
+			c.must(*v >= 0, f.Path, "%s is negative; 0s or more", *v)
+		case *int:
+			c.must(*v <= MaxWhole, f.Path, "%d is out of range; at most %d", *v, MaxWhole)
 		}
 	}
 }
@@ -224,11 +234,12 @@ func (c *checker) rule(path string, r *Rule) {
 
 func (c *checker) waves(p *Policy) {
 	c.must(p.Waves.Count >= 0, "waves.count", "%d is negative; 0 means none", p.Waves.Count)
+	c.must(p.Waves.Count <= MaxWaves, "waves.count", "%d is out of range; at most %d", p.Waves.Count, MaxWaves)
 	c.must(p.Restarts.Max >= 0, "restarts.max", "%d is negative", p.Restarts.Max)
 	c.must(p.Restarts.NoProgress >= 0, "restarts.no_progress", "%d is negative; 0 means never", p.Restarts.NoProgress)
 	c.must(p.Thresholds.Timeout >= 0, "thresholds.timeout", "%d is negative", p.Thresholds.Timeout)
 	c.must(p.Thresholds.HTTP >= 0, "thresholds.http", "%d is negative", p.Thresholds.HTTP)
-	if p.Waves.Count <= 0 {
+	if p.Waves.Count <= 0 || p.Waves.Count > MaxWaves {
 		return
 	}
 	c.must(p.Waves.Cooldown <= MaxDelay/time.Duration(p.Waves.Count), "waves.cooldown", "%s before each of %d waves is more than time can hold", FormatDuration(p.Waves.Cooldown), p.Waves.Count)

@@ -77,7 +77,7 @@ func plotOf(p *policy.Policy) plotted {
 	out := plotted{Name: p.Name, Version: p.Version, Tries: []plottedTry{{Attempt: 1}}, Reach: bandOf(p.Reach())}
 	var at policy.Band
 	for i, b := range p.Delays() {
-		at.Nominal, at.Least, at.Most = at.Nominal+b.Nominal, at.Least+b.Least, at.Most+b.Most
+		at = at.Add(b)
 		out.Tries = append(out.Tries, plottedTry{Attempt: i + 2, Nominal: at.Nominal.Seconds(), Earliest: at.Least.Seconds(), Latest: at.Most.Seconds()})
 	}
 	return out

@@ -173,6 +173,9 @@ func (a *app) printShown(e *file.Entry, s shown) error {
 	return nil
 }
 
+// mostDelays is how many delays a person is shown before the last.
+const mostDelays = 30
+
 func (a *app) printDelays(p *policy.Policy) {
 	bands := p.Delays()
 	if len(bands) == 0 {
@@ -180,16 +183,20 @@ func (a *app) printDelays(p *policy.Policy) {
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "try\tafter\tleast\tmost\tsince the first\t")
-	var sum time.Duration
+	var sum policy.Band
+	skipped := false
 	for i, b := range bands {
-		sum += b.Nominal
-		if i >= 3 && i < len(bands)-1 && b == bands[i-1] && bands[i+1] == b {
-			if bands[i-2] != b || i == 3 {
+		sum = sum.Add(b)
+		last := i == len(bands)-1
+		if !last && (i >= mostDelays || i >= 3 && b == bands[i-1] && b == bands[i+1]) {
+			if !skipped {
 				fmt.Fprintln(w, "…\t\t\t\t\t")
 			}
+			skipped = true
 			continue
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t\n", i+2, span(b.Nominal), span(b.Least), span(b.Most), span(sum))
+		skipped = false
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t\n", i+2, span(b.Nominal), span(b.Least), span(b.Most), span(sum.Nominal))
 	}
 	_ = w.Flush() // to standard output, whose errors show at the end
 	total := p.Span()

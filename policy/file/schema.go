@@ -59,7 +59,7 @@ func policySchema() map[string]any {
 		if a.unit != "" {
 			kind = "number"
 		}
-		properties[a.key] = described(map[string]any{"type": kind, "minimum": 0}, a.doc)
+		properties[a.key] = described(map[string]any{"type": kind, "minimum": 0, "maximum": policy.MaxWhole}, a.doc)
 	}
 	return s
 }
@@ -102,7 +102,7 @@ func fieldSchema(f policy.Field) map[string]any {
 	case policy.KindDuration:
 		return durationSchema()
 	case policy.KindInt:
-		return map[string]any{"type": "integer"}
+		return wholeSchema(0, policy.MaxWhole)()
 	case policy.KindFloat:
 		return map[string]any{"type": "number"}
 	case policy.KindBool, policy.KindSwitch:

@@ -6,6 +6,7 @@ package plot
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,6 +45,8 @@ type timeline struct {
 	name    string
 	summary string
 	rows    []row
+	cut     bool          // the middle of the rows is left out
+	hidden  int           // tries in it
 	end     time.Duration // the right edge
 	outage  time.Duration // to survive; 0 = not stated
 	log     bool          // the scale grows with time
@@ -59,18 +62,18 @@ func build(p *policy.Policy) timeline {
 		if pass > 0 {
 			label = fmt.Sprintf("wave %d ", pass)
 			from := at
-			at = shift(at, p.Waves.Cooldown)
-			t.rows = append(t.rows, row{kind: cooldownRow, label: "cooldown", from: from.Nominal, all: at, own: same(at.Nominal), wait: same(p.Waves.Cooldown)})
+			at = at.Add(same(p.Waves.Cooldown))
+			t.push(row{kind: cooldownRow, label: "cooldown", from: from.Nominal, all: at, own: same(at.Nominal), wait: same(p.Waves.Cooldown)})
 		}
-		t.rows = append(t.rows, row{label: label + "try 1", from: at.Nominal, own: same(at.Nominal), all: at, first: true})
+		t.push(row{label: label + "try 1", from: at.Nominal, own: same(at.Nominal), all: at, first: true})
 		for i, d := range delays {
 			from := at.Nominal
-			at = add(at, d)
-			own := add(same(from), d)
+			at = at.Add(d)
+			own := same(from).Add(d)
 			if p.Window > 0 && p.Waves.Count == 0 {
 				at.Most, own.Most = min(at.Most, p.Window), min(own.Most, p.Window)
 			}
-			t.rows = append(t.rows, row{label: fmt.Sprintf("%stry %d", label, i+2), from: from, own: own, all: at, wait: d})
+			t.push(row{label: fmt.Sprintf("%stry %d", label, i+2), from: from, own: own, all: at, wait: d})
 		}
 	}
 	t.end = at.Most
@@ -88,19 +91,6 @@ func build(p *policy.Policy) timeline {
 
 func same(d time.Duration) policy.Band { return policy.Band{Nominal: d, Least: d, Most: d} }
 
-func shift(b policy.Band, d time.Duration) policy.Band { return add(b, same(d)) }
-
-// add sums two bands and stays at policy.MaxDelay where the sum is more.
-func add(a, b policy.Band) policy.Band {
-	sum := func(x, y time.Duration) time.Duration {
-		if x > policy.MaxDelay-y {
-			return policy.MaxDelay
-		}
-		return x + y
-	}
-	return policy.Band{Nominal: sum(a.Nominal, b.Nominal), Least: sum(a.Least, b.Least), Most: sum(a.Most, b.Most)}
-}
-
 // chooseScale takes a linear scale, which shows growth as it is, unless the
 // first delays would vanish in it. Waves repeat, so they stay linear.
 func (t *timeline) chooseScale(p *policy.Policy, delays []policy.Band) {
@@ -111,25 +101,30 @@ func (t *timeline) chooseScale(p *policy.Policy, delays []policy.Band) {
 	t.log = t.end/t.unit > 60 && delays[len(delays)-1].Nominal >= 4*t.unit
 }
 
-// shorten leaves out the middle of a long timeline, and says how many tries
-// follow where not even the delays list them all.
-func (t *timeline) shorten(p *policy.Policy, listed int) {
-	if unlisted := p.Attempts - listed - 1; unlisted > 0 && listed >= policy.MaxShownDelays-1 {
-		t.rows = append(t.rows, row{kind: omittedRow, count: unlisted})
-	}
+// push appends a row and leaves out the middle of a timeline that grows too
+// long, so that it never holds more than is drawn.
+func (t *timeline) push(r row) {
+	t.rows = append(t.rows, r)
 	if len(t.rows) <= maxRows {
 		return
 	}
-	middle := t.rows[maxRows-tailRows : len(t.rows)-tailRows]
-	hidden := 0
-	for _, r := range middle {
-		if r.kind == tryRow {
-			hidden++
-		}
+	const cut = maxRows - tailRows
+	if t.rows[cut].kind == tryRow {
+		t.hidden++
 	}
-	short := append([]row(nil), t.rows[:maxRows-tailRows]...)
-	short = append(short, row{kind: omittedRow, count: hidden})
-	t.rows = append(short, t.rows[len(t.rows)-tailRows:]...)
+	t.rows = append(t.rows[:cut], t.rows[cut+1:]...)
+	t.cut = true
+}
+
+// shorten says how many tries are left out, and how many follow where not
+// even the delays list them all.
+func (t *timeline) shorten(p *policy.Policy, listed int) {
+	if unlisted := p.Attempts - listed - 1; unlisted > 0 && listed >= policy.MaxShownDelays-1 {
+		t.push(row{kind: omittedRow, count: unlisted})
+	}
+	if t.cut {
+		t.rows = slices.Insert(t.rows, maxRows-tailRows, row{kind: omittedRow, count: t.hidden})
+	}
 }
 
 // position maps a time to 0..1 across the plot.

@@ -110,6 +110,28 @@ func TestDescriptionNamesEveryTry(t *testing.T) {
 	}
 }
 
+// A drawing holds what is drawn, however long the timeline: fifty million
+// waves once filled the memory.
+func TestLongTimelineKeepsFewRows(t *testing.T) {
+	p := policy.MustPreset("scrape")
+	p.Waves.Count, p.Attempts = policy.MaxWaves, 5000
+	t1 := build(&p)
+	if got, want := len(t1.rows), maxRows+1; got != want || cap(t1.rows) > 4*maxRows {
+		t.Errorf("%d rows, want %d; room for %d", got, want, cap(t1.rows))
+	}
+	drawn, left := 0, 0
+	for _, r := range t1.rows {
+		if r.kind == tryRow {
+			drawn++
+		}
+		left += r.count
+	}
+	// 1001 passes of a first try and the delays that are listed, and the rest of 5000.
+	if want := 1001*(1+policy.MaxShownDelays) + 5000 - 1 - policy.MaxShownDelays; drawn+left != want {
+		t.Errorf("%d tries drawn and %d left out, want %d", drawn, left, want)
+	}
+}
+
 func TestScale(t *testing.T) {
 	scales := map[string]bool{"webhook": false, "scrape": false, "annual-crawl": false, "processing": false, "growing": true}
 	for _, p := range examples(t) {
