@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/store"
+)
+
+// claiming is one claim of a turn.
+type claiming struct {
+	store.Claim
+	strict bool // taken to be of a strict queue
+	scan   *scanned
+	jobs   []job.Job
+}
+
+// claim queues the claims in their order.
+func (w *turning) claim(claims []store.Claim) {
+	s := w.store
+	var lock []string
+	s.mu.Lock()
+	for _, c := range claims {
+		w.claims = append(w.claims, &claiming{Claim: c, strict: s.strict[c.Queue], scan: everything()})
+		if s.strict[c.Queue] {
+			lock = append(lock, c.Queue)
+		}
+	}
+	s.mu.Unlock()
+	if len(lock) > 0 {
+		w.batch.Queue(statement("lock_strict"), lock)
+	}
+	for _, c := range w.claims {
+		w.claimOne(c)
+	}
+}
+
+// claimOne queues one claim.
+func (w *turning) claimOne(c *claiming) {
+	if c.Limit <= 0 || len(c.Kinds) == 0 {
+		return
+	}
+	if c.strict {
+		w.query("claim_strict", []any{w.process, c.Queue, c.Kinds, c.Limit, nullable(w.now)}, w.claimed(c))
+		return
+	}
+	s := w.store
+	if w.now.IsZero() {
+		c.scan = s.scans.begin(c.Queue, c.Kinds)
+	}
+	r := &c.scan.ranges
+	args := []any{
+		w.process, c.Queue, c.Kinds, c.Limit, nullable(w.now), r.priorities, r.lowAt, r.lowSeq, r.highAt, r.highSeqs,
+	}
+	w.batch.Queue(statement("claim"), args...).Query(func(rows pgx.Rows) error {
+		// Answers come in the order of statements: the time since the one
+		// before is what this one took.
+		began := time.Now()
+		if err := eachRow(rows, w.claimed(c)); err != nil {
+			return err
+		}
+		if !slices.IsSortedFunc(c.jobs, compareJobs) {
+			slices.SortFunc(c.jobs, compareJobs)
+		}
+		s.scans.end(c.scan, c.jobs, len(c.jobs) >= c.Limit, w.clock, time.Since(began))
+		return nil
+	})
+}
+
+// claimed reads a row that was claimed.
+func (w *turning) claimed(c *claiming) func(r *row) error {
+	return func(r *row) error {
+		j := job.Job{State: job.Running, Process: w.process, LeasedAt: w.now}
+		if err := r.moved(&j); err != nil {
+			return err
+		}
+		j.Begun = r.flag()
+		if j.LeasedAt.IsZero() {
+			j.LeasedAt = w.clock
+		}
+		c.jobs = append(c.jobs, j)
+		return nil
+	}
+}
+
+// claimAgain repeats claims that took a queue for strict that is not, or the
+// other way round: such a claim took nothing. It happens once when a queue is
+// declared by another process.
+func (w *turning) claimAgain(ctx context.Context) error {
+	s := w.store
+	var again []*claiming
+	s.mu.Lock()
+	for _, c := range w.claims {
+		strict := slices.Contains(w.strict, c.Queue)
+		s.strict[c.Queue] = strict
+		if strict != c.strict {
+			again = append(again, c)
+		}
+	}
+	s.mu.Unlock()
+	if len(again) == 0 {
+		return nil
+	}
+	next := s.turning(w.process, w.now)
+	claims := make([]store.Claim, len(again))
+	for i, c := range again {
+		claims[i] = c.Claim
+	}
+	next.enter(claims)
+	next.claim(claims)
+	if err := s.send(ctx, next.batch); err != nil {
+		return err
+	}
+	for i, c := range again {
+		c.jobs = next.claims[i].jobs
+	}
+	return nil
+}

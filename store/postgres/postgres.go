@@ -1,0 +1,191 @@
+// Package postgres keeps jobs in a PostgreSQL database, for many machines.
+// store/DESIGN.md says what is kept where; the SQL is in sql/ and schema/.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/ebbhq/ebb/store"
+)
+
+// Options are the store's settings. The zero value is right for most.
+type Options struct {
+	// Name is what pg_stat_activity shows; "ebb" if empty.
+	Name string
+	// StatementTimeout is when the server gives a statement up; 0 = one
+	// minute, negative = never.
+	StatementTimeout time.Duration
+	// Poll is how often Wakes wakes where LISTEN does not work; 0 = one
+	// second.
+	Poll time.Duration
+	// NoListen leaves LISTEN out: for poolers that do not pass it on, and for
+	// tests under virtual time, which a waiting connection would stop. Wakes
+	// polls instead.
+	NoListen bool
+	// Pooler says that the URL is that of a pooler that gives each transaction
+	// another connection: no session settings, no prepared statements, no
+	// LISTEN.
+	Pooler bool
+	// Sweep is how often a claim looks at what lies behind the place where the
+	// last one ended; 0 = one second. Only under a long backlog does it wait
+	// for this: a claim that finds less than it asked for looks at once.
+	Sweep time.Duration
+}
+
+// Store is a store.Store on PostgreSQL, safe for concurrent use.
+type Store struct {
+	pool    *pgxpool.Pool
+	options Options
+	scans   scans
+	wakes   wakes
+
+	mu     sync.Mutex
+	queues map[string]bool // known to exist
+	strict map[string]bool // known to be strict
+}
+
+var _ store.Store = (*Store)(nil)
+
+// plans are session settings that keep a hot statement on its index whatever
+// the statistics say: a queue is empty when it is analysed and full a second
+// later, and a plan that read a whole table would stay in the cache.
+var plans = map[string]string{
+	"plan_cache_mode":  "force_generic_plan",
+	"enable_seqscan":   "off",
+	"enable_hashjoin":  "off",
+	"enable_mergejoin": "off",
+	"jit":              "off",
+}
+
+// Open connects and checks the schema: an empty database gets it, another
+// version is refused with store.ErrSchema.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: url: %w", err)
+	}
+	o = o.filled()
+	o.apply(config)
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	if err := ensure(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	s := &Store{pool: pool, options: o, queues: map[string]bool{}, strict: map[string]bool{}}
+	s.scans.every = o.Sweep
+	s.wakes.start(s, config.ConnConfig)
+	return s, nil
+}
+
+func (o Options) filled() Options {
+	if o.Name == "" {
+		o.Name = "ebb"
+	}
+	if o.StatementTimeout == 0 {
+		o.StatementTimeout = time.Minute
+	}
+	if o.Poll == 0 {
+		o.Poll = time.Second
+	}
+	if o.Sweep == 0 {
+		o.Sweep = time.Second
+	}
+	o.NoListen = o.NoListen || o.Pooler
+	return o
+}
+
+// apply sets what every connection of the pool begins with. What the URL says
+// stays.
+func (o Options) apply(config *pgxpool.Config) {
+	c := config.ConnConfig
+	set := func(name, value string) {
+		if _, said := c.RuntimeParams[name]; !said {
+			c.RuntimeParams[name] = value
+		}
+	}
+	set("application_name", o.Name)
+	if o.Pooler {
+		c.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		return
+	}
+	for name, value := range plans {
+		set(name, value)
+	}
+	if o.StatementTimeout > 0 {
+		set("statement_timeout", fmt.Sprint(o.StatementTimeout.Milliseconds()))
+	}
+}
+
+// Now returns the database's clock.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	var now time.Time
+	if err := s.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
+		return now, fmt.Errorf("postgres: now: %w", err)
+	}
+	return store.Instant(now), nil
+}
+
+// Close sends the wake-ups that are waiting and ends all connections.
+func (s *Store) Close() error {
+	s.wakes.stop()
+	s.pool.Close()
+	return nil
+}
+
+// send runs the batch as one transaction in one round trip. Each statement's
+// answer is given to the function that was queued with it.
+func (s *Store) send(ctx context.Context, b *pgx.Batch) error {
+	if s.options.Pooler {
+		b.QueuedQueries = append(pooled().QueuedQueries, b.QueuedQueries...)
+	}
+	return s.pool.SendBatch(ctx, b).Close()
+}
+
+// pooled are the settings of plans for one transaction.
+func pooled() *pgx.Batch {
+	b := &pgx.Batch{}
+	for name, value := range plans {
+		b.Queue("SELECT set_config($1, $2, true)", name, value)
+	}
+	return b
+}
+
+// inTx runs f in a transaction of its own.
+func (s *Store) inTx(ctx context.Context, f func(tx pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if s.options.Pooler {
+			if err := tx.SendBatch(ctx, pooled()).Close(); err != nil {
+				return err
+			}
+		}
+		return f(tx)
+	})
+}
+
+// failed says what was being done when the database failed. Errors of the
+// store's own vocabulary pass as they are.
+func failed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, own := range []error{store.ErrNotFound, store.ErrState, store.ErrLostProcess, store.ErrForeignTx, store.ErrSchema} {
+		if errors.Is(err, own) {
+			return err
+		}
+	}
+	return fmt.Errorf("postgres: %s: %w", what, err)
+}
+
+// instance tells the stores of one database apart.
+func instance() string { return fmt.Sprintf("%016x", rand.Uint64()) }

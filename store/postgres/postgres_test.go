@@ -1,0 +1,77 @@
+package postgres_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/store/pgtest"
+	"github.com/ebbhq/ebb/store/postgres"
+	"github.com/ebbhq/ebb/store/storetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Run(m)) }
+
+// migrated returns the URL of a database of the newest schema.
+func migrated(tb testing.TB) string {
+	tb.Helper()
+	return pgtest.Prepared(tb, "ebb_schema", func(ctx context.Context, url string) error {
+		_, err := postgres.Migrate(ctx, url, postgres.Up)
+		return err
+	})
+}
+
+// open opens a store that is closed when the test ends.
+func open(tb testing.TB, url string, o postgres.Options) *postgres.Store {
+	tb.Helper()
+	s, err := postgres.Open(tb.Context(), url, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+// connect returns a pool of plain connections.
+func connect(tb testing.TB, url string) *pgxpool.Pool {
+	tb.Helper()
+	pool, err := pgxpool.New(tb.Context(), url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(pool.Close)
+	return pool
+}
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store { return open(t, migrated(t), postgres.Options{}) })
+}
+
+func TestTraces(t *testing.T) {
+	storetest.SameTraces(t, func(t *testing.T) store.Store { return open(t, migrated(t), postgres.Options{}) })
+}
+
+func TestConformanceInTransactions(t *testing.T) {
+	storetest.RunTx(t, func(t *testing.T) storetest.Joinable {
+		url := migrated(t)
+		pool := connect(t, url)
+		return storetest.Joinable{Store: open(t, url, postgres.Options{}), Concurrent: true, Begin: func() storetest.Tx {
+			tx, err := pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return storetest.Tx{
+				Join:     tx,
+				Commit:   func() error { return tx.Commit(t.Context()) },
+				Rollback: func() error { return tx.Rollback(t.Context()) },
+			}
+		}}
+	})
+}

@@ -1,0 +1,230 @@
+package postgres
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/ebbhq/ebb/job"
+)
+
+// Claims remember, for each queue and priority, where the last one ended, and
+// begin there. Otherwise each would walk over what was claimed before it: rows
+// that are running, and index entries of rows that are gone but that vacuum
+// may not remove while somebody's old snapshot could see them. After minutes
+// these are millions.
+//
+// What lies behind that place is not forgotten: a transaction may commit a job
+// late, a lease may be given back. So a claim that finds less than it asked
+// for looks behind as well, in the same statement, and under a backlog one
+// claim in every Sweep begins at the start. Both are skipped only while such
+// looks are known to be dear: they may take one part in sweepShare of the time.
+//
+// A claim with a now of its own always looks at everything: its clock says
+// nothing about what others have committed.
+const (
+	sweepShare = 20
+	// behind is how far before the clock a claim that found everything begins
+	// the next time: transactions as short as this commit in any order.
+	behind = 100 * time.Millisecond
+)
+
+const levels = job.MaxPriority + 1
+
+// place is a position in the order of one priority.
+type place struct {
+	due time.Time // zero = before everything
+	seq int64
+}
+
+func (p place) compare(q place) int { return cmp.Or(p.due.Compare(q.due), cmp.Compare(p.seq, q.seq)) }
+
+// scans is where the claims of this process have come to.
+type scans struct {
+	every time.Duration
+	mu    sync.Mutex
+	lanes map[string]*lane
+}
+
+// lane is one queue as seen by a worker that knows some kinds.
+type lane struct {
+	queue   string
+	at      [levels]place
+	lowered int           // how often lower moved it back
+	sweptAt time.Time     // when a claim last looked at everything
+	cost    time.Duration // of that look
+}
+
+// scan is the way of one claim.
+type scanned struct {
+	lane    *lane // nil = remembers nothing
+	whole   bool  // from the start
+	behind  bool  // looks behind when it finds too little
+	lowered int
+	ranges  ranges
+}
+
+// ranges are the stretches of the index that a claim walks, as parameters.
+type ranges struct {
+	priorities       []int16
+	lowAt, highAt    []pgtype.Timestamptz
+	lowSeq, highSeqs []int64
+}
+
+var (
+	never  = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+	always = pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}
+)
+
+// add adds the stretch of a priority from after low up to high; the zero place
+// is open on either side.
+func (r *ranges) add(priority int, low, high place) {
+	from, to, last := never, always, high.seq
+	if !low.due.IsZero() {
+		from = nullable(low.due)
+	}
+	if !high.due.IsZero() {
+		to = nullable(high.due)
+	} else {
+		last = math.MaxInt64
+	}
+	r.priorities = append(r.priorities, int16(priority))
+	r.lowAt, r.lowSeq = append(r.lowAt, from), append(r.lowSeq, low.seq)
+	r.highAt, r.highSeqs = append(r.highAt, to), append(r.highSeqs, last)
+}
+
+// begin plans a claim on the database's clock.
+func (s *scans) begin(queue string, kinds []string) *scanned {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := queue + "\x00" + strings.Join(kinds, "\x00")
+	l := s.lanes[key]
+	if l == nil {
+		if s.lanes == nil {
+			s.lanes = map[string]*lane{}
+		}
+		l = &lane{queue: queue}
+		s.lanes[key] = l
+	}
+	since := time.Since(l.sweptAt)
+	c := &scanned{lane: l, lowered: l.lowered, whole: since >= max(s.every, sweepShare*l.cost)}
+	c.behind = !c.whole && since >= sweepShare*l.cost
+	for p := range levels {
+		low := l.at[p]
+		if c.whole {
+			low = place{}
+		}
+		c.ranges.add(p, low, place{})
+	}
+	for p := range levels {
+		if c.behind && !l.at[p].due.IsZero() {
+			c.ranges.add(p, place{}, l.at[p])
+		}
+	}
+	if c.whole {
+		l.sweptAt = time.Now() // who claims meanwhile need not do the same
+	}
+	return c
+}
+
+// everything plans a claim that remembers nothing.
+func everything() *scanned {
+	c := &scanned{}
+	for p := range levels {
+		c.ranges.add(p, place{}, place{})
+	}
+	return c
+}
+
+// end remembers what the claim found: jobs in their order, all that it asked
+// for or less, at the database's now, within the time it took.
+func (s *scans) end(c *scanned, jobs []job.Job, full bool, now time.Time, took time.Duration) {
+	if c.lane == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := c.lane
+	if c.whole || c.behind && !full {
+		l.sweptAt, l.cost = time.Now(), took
+	}
+	if l.lowered != c.lowered {
+		return
+	}
+	searched := levels // priorities of which nothing due is left
+	if full && len(jobs) > 0 {
+		searched = jobs[len(jobs)-1].Priority
+	}
+	for p := range searched {
+		l.at[p] = place{due: now.Add(-behind), seq: math.MaxInt64}
+	}
+	if searched < levels {
+		last := jobs[len(jobs)-1]
+		at := place{due: last.DueAt, seq: last.Seq}
+		if c.whole || at.compare(l.at[searched]) > 0 {
+			l.at[searched] = at
+		}
+	}
+}
+
+// forget begins anew: a claim failed, and may or may not have happened.
+func (s *scans) forget(c *scanned) {
+	if c.lane == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.lane.at, c.lane.sweptAt = [levels]place{}, time.Time{}
+	c.lane.lowered++
+}
+
+// lower moves the queues' places back to before the given ones: something was
+// put there.
+func (s *scans) lower(places map[string]place) {
+	if len(places) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		p, ok := places[l.queue]
+		if !ok {
+			continue
+		}
+		l.lowered++
+		for i := range l.at {
+			if before := (place{due: p.due, seq: -1}); before.compare(l.at[i]) < 0 {
+				l.at[i] = before
+			}
+		}
+	}
+}
+
+// dueFrom returns from when on the queues may have something due, as far as
+// this process knows; zero = it does not.
+func (s *scans) dueFrom(queues []string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var from time.Time
+	known := 0
+	for _, l := range s.lanes {
+		if !slices.Contains(queues, l.queue) {
+			continue
+		}
+		if time.Since(l.sweptAt) >= sweepShare*l.cost {
+			return time.Time{} // a look at everything is cheap enough
+		}
+		for _, at := range l.at {
+			if known == 0 || at.due.Before(from) {
+				from = at.due
+			}
+			known++
+		}
+	}
+	return from
+}

@@ -1,0 +1,111 @@
+-- fragment: revive
+-- Queued again by an order: fresh attempts, due now, no deadline that has
+-- passed.
+INSERT INTO ebb_job (seq, due_at, enqueued_at, deadline_at, starts, epoch, priority, queue, kind, policy, args, target, key,
+                     unique_key, batch, trace, last_class, last_error, fingerprint, version, progress)
+SELECT seq, now, enqueued_at, CASE WHEN deadline_at >= now THEN deadline_at END, starts, epoch, priority, queue, kind, policy,
+       args, target, key, unique_key, batch, trace, last_class, last_error, fingerprint, version, progress
+  FROM gone, clock
+RETURNING seq
+
+-- fragment: clock
+clock AS MATERIALIZED (SELECT coalesce($1::timestamptz, now()) AS now)
+
+-- fragment: ungrouped
+ungrouped AS (
+    INSERT INTO ebb_group (fingerprint, kind, queue, last_class, cause, n)
+    SELECT coalesce(fingerprint, ''), kind, queue, coalesce(last_class, ''), cause, -count(*) FROM gone GROUP BY 1, 2, 3, 4, 5
+)
+
+-- name: revive_dead
+WITH /*clock*/,
+gone AS (DELETE FROM ebb_dead WHERE seq = ANY ($2::bigint[]) RETURNING *),
+counted AS (
+    INSERT INTO ebb_tally (queue, failed, queued) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
+),
+/*ungrouped*/
+/*revive*/
+
+-- name: revive_parked
+WITH /*clock*/,
+gone AS (DELETE FROM ebb_parked WHERE seq = ANY ($2::bigint[]) RETURNING *),
+counted AS (
+    INSERT INTO ebb_tally (queue, parked, queued) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
+)
+/*revive*/
+
+-- name: revive_config
+-- What was parked under another config than $3, of the kinds $2.
+WITH /*clock*/,
+gone AS (
+    DELETE FROM ebb_parked WHERE cause = 'config' AND kind = ANY ($2::text[]) AND coalesce(config, '') <> $3 RETURNING *
+),
+counted AS (
+    INSERT INTO ebb_tally (queue, parked, queued) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
+)
+/*revive*/
+
+-- name: order_cancel
+-- A running job's process is told; a queued one is taken by end_ordered.
+UPDATE ebb_job SET ordered = true WHERE seq = $1 RETURNING process IS NOT NULL
+
+-- name: cancel_parked
+WITH /*clock*/,
+gone AS (DELETE FROM ebb_parked WHERE seq = $2 RETURNING *),
+freed AS (
+    DELETE FROM ebb_unique u USING gone WHERE gone.unique_key IS NOT NULL AND u.key = gone.unique_key
+),
+counted AS (INSERT INTO ebb_tally (queue, parked, cancelled) SELECT queue, -1, 1 FROM gone)
+INSERT INTO ebb_done (/*moved*/, cancelled, ended_at)
+SELECT /*moved*/, true, now FROM gone, clock
+
+-- name: state
+SELECT state FROM ebb_all_view WHERE seq = $1
+
+-- name: due_now
+UPDATE ebb_job SET due_at = least(due_at, coalesce($2::timestamptz, now())) WHERE seq = $1 AND process IS NULL
+
+-- name: dead_key
+SELECT unique_key FROM ebb_dead WHERE seq = $1 FOR UPDATE
+
+-- name: record
+INSERT INTO ebb_audit (at, actor, act, what, detail) VALUES (coalesce($1::timestamptz, now()), $2, $3, $4, $5)
+
+-- name: audit
+SELECT at, actor, act, what, detail FROM ebb_audit ORDER BY id DESC LIMIT $1
+
+-- name: pause_queue
+INSERT INTO ebb_queue (name, paused) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET paused = excluded.paused
+
+-- name: strict
+SELECT strict FROM ebb_queue WHERE name = $1
+
+-- name: lock_claims
+-- Waits for claims that began while the queue was not strict.
+LOCK TABLE ebb_job IN SHARE ROW EXCLUSIVE MODE
+
+-- name: strict_queue
+INSERT INTO ebb_queue (name, strict) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET strict = excluded.strict
+
+-- name: start_redrive
+INSERT INTO ebb_redrive (created_at, rate, actor, filter)
+VALUES (coalesce($1::timestamptz, now()), $2, $3, $4)
+RETURNING id, created_at
+
+-- fragment: redrive
+id, created_at, done_at, moved, cursor, rate, actor, filter
+
+-- name: redrive
+SELECT /*redrive*/ FROM ebb_redrive WHERE id = $1 FOR UPDATE
+
+-- name: redrives
+SELECT /*redrive*/
+  FROM ebb_redrive
+ ORDER BY done_at IS NOT NULL, CASE WHEN done_at IS NULL THEN id ELSE -id END
+ LIMIT $1
+
+-- name: step_redrive
+UPDATE ebb_redrive
+   SET moved = $2, cursor = $3, done_at = CASE WHEN $4::boolean THEN coalesce($5::timestamptz, now()) END
+ WHERE id = $1
+RETURNING done_at

@@ -1,0 +1,132 @@
+-- name: enter
+-- The first statement of a turn. The lock keeps a reaper of this process
+-- waiting until the turn has ended: what the turn claims, the reaper sees.
+-- Later statements of the turn begin after the lock is held.
+SELECT pg_advisory_xact_lock_shared(1700946274, ($1::bigint & 2147483647)::int),
+       EXISTS (SELECT FROM ebb_process WHERE id = $1),
+       now(),
+       ARRAY (SELECT name FROM ebb_queue WHERE strict AND name = ANY ($2::text[]))
+
+-- name: begin
+UPDATE ebb_job j
+   SET begun = true
+  FROM unnest($2::bigint[], $3::bigint[]) AS ref (seq, epoch)
+ WHERE j.seq = ref.seq AND j.epoch = ref.epoch AND j.process = $1
+RETURNING j.seq
+
+-- name: release
+-- $1 process, $2 and $3 leases.
+WITH free AS (
+    UPDATE ebb_job j
+       SET process = NULL, leased_at = NULL
+      FROM unnest($2::bigint[], $3::bigint[]) AS ref (seq, epoch)
+     WHERE j.seq = ref.seq AND j.epoch = ref.epoch AND j.process = $1 AND NOT j.begun
+    RETURNING j.seq, j.queue, j.priority, j.due_at
+),
+counted AS (
+    INSERT INTO ebb_tally (queue, process, queued, running) SELECT queue, $1, count(*), -count(*) FROM free GROUP BY queue
+)
+SELECT seq, queue, priority, due_at FROM free
+
+-- name: end_ordered
+-- Leases that ended to queued under a cancel order: the job is cancelled.
+WITH gone AS (
+    DELETE FROM ebb_job WHERE ordered AND process IS NULL RETURNING *
+),
+freed AS (
+    DELETE FROM ebb_unique u USING gone WHERE gone.unique_key IS NOT NULL AND u.key = gone.unique_key
+),
+counted AS (
+    INSERT INTO ebb_tally (queue, queued, cancelled) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
+)
+INSERT INTO ebb_done (/*moved*/, cancelled, ended_at)
+SELECT /*moved*/, true, coalesce($1::timestamptz, now()) FROM gone
+
+-- name: claim
+-- $1 process, $2 queue, $3 kinds, $4 limit, $5 now. The arrays are the ranges
+-- to look at, in their order: by priority first. Each is walked in the order
+-- of the index, and only as far as the limit needs.
+WITH picked AS MATERIALIZED (
+    SELECT found.seq
+      FROM unnest($6::smallint[], $7::timestamptz[], $8::bigint[], $9::timestamptz[], $10::bigint[])
+               AS range (priority, low_at, low_seq, high_at, high_seq)
+     CROSS JOIN LATERAL (
+        SELECT seq
+          FROM ebb_job
+         WHERE queue = $2 AND priority = range.priority
+           AND (due_at, seq) > (range.low_at, range.low_seq)
+           AND (due_at, seq) <= (range.high_at, range.high_seq)
+           AND due_at <= coalesce($5::timestamptz, now())
+           AND process IS NULL AND kind = ANY ($3::text[])
+           AND (deadline_at IS NULL OR deadline_at >= coalesce($5, now()))
+         ORDER BY due_at, seq
+         LIMIT $4
+           FOR UPDATE SKIP LOCKED) AS found
+     WHERE EXISTS (SELECT FROM ebb_process WHERE id = $1)
+       AND NOT EXISTS (SELECT FROM ebb_queue WHERE name = $2 AND (paused OR strict))
+     LIMIT $4
+),
+counted AS (
+    INSERT INTO ebb_tally (queue, process, queued, running)
+    SELECT $2, $1, -count(*), count(*) FROM picked HAVING count(*) > 0
+)
+UPDATE ebb_job j
+   SET process = $1, leased_at = coalesce($5, now()), epoch = epoch + 1, begun = crashes IS NULL OR crashes < 2
+  FROM picked
+ WHERE j.seq = picked.seq
+RETURNING /*j.moved*/, j.begun
+
+-- name: lock_strict
+-- Who claims from strict queues waits here for who did before.
+SELECT name FROM ebb_queue WHERE name = ANY ($1::text[]) AND strict ORDER BY name FOR UPDATE
+
+-- name: claim_strict
+-- $1 process, $2 queue, $3 kinds, $4 limit, $5 now. Only the least due row,
+-- and only if nothing runs: the queue's row is locked.
+WITH head AS MATERIALIZED (
+    SELECT found.seq, found.kind
+      FROM generate_series(0, 9) AS level (priority)
+     CROSS JOIN LATERAL (
+        SELECT seq, kind
+          FROM ebb_job
+         WHERE queue = $2 AND priority = level.priority
+           AND due_at <= coalesce($5::timestamptz, now())
+           AND process IS NULL
+           AND (deadline_at IS NULL OR deadline_at >= coalesce($5, now()))
+         ORDER BY due_at, seq
+         LIMIT 1
+           FOR UPDATE) AS found
+     WHERE EXISTS (SELECT FROM ebb_process WHERE id = $1)
+       AND EXISTS (SELECT FROM ebb_queue WHERE name = $2 AND strict AND NOT paused)
+       AND (SELECT coalesce(sum(running), 0) FROM ebb_tally WHERE queue = $2) = 0
+     LIMIT least($4, 1)
+),
+picked AS MATERIALIZED (SELECT seq FROM head WHERE kind = ANY ($3::text[])),
+counted AS (
+    INSERT INTO ebb_tally (queue, process, queued, running)
+    SELECT $2, $1, -count(*), count(*) FROM picked HAVING count(*) > 0
+)
+UPDATE ebb_job j
+   SET process = $1, leased_at = coalesce($5, now()), epoch = epoch + 1, begun = crashes IS NULL OR crashes < 2
+  FROM picked
+ WHERE j.seq = picked.seq
+RETURNING /*j.moved*/, j.begun
+
+-- name: progress
+UPDATE ebb_job
+   SET progress = $4::bytea, first_start_at = $5::timestamptz, last_delay = nullif($6::bigint, 0), starts = nullif($7::int, 0),
+       attempts = nullif($8::int, 0), waits = nullif($9::int, 0), idle = nullif($10::int, 0), crashes = nullif($11::int, 0),
+       free = $12::bytea
+ WHERE seq = $1 AND epoch = $2 AND process = $3
+
+-- name: next_due
+SELECT min(found.due_at)
+  FROM unnest($1::text[]) AS wanted (queue)
+ CROSS JOIN generate_series(0, 9) AS level (priority)
+ CROSS JOIN LATERAL (
+    SELECT due_at
+      FROM ebb_job
+     WHERE queue = wanted.queue AND priority = level.priority AND due_at >= $2::timestamptz AND process IS NULL
+     ORDER BY due_at
+     LIMIT 1) AS found
+ WHERE NOT EXISTS (SELECT FROM ebb_queue WHERE name = wanted.queue AND paused)

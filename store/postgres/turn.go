@@ -1,0 +1,240 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/store"
+)
+
+// turning is one turn under way: the batch that does it in one round trip and
+// one transaction, and what has been answered.
+type turning struct {
+	store   *Store
+	process int64
+	now     time.Time
+	batch   *pgx.Batch
+	answer  store.Turned
+
+	present  bool      // the process is registered
+	clock    time.Time // the transaction's
+	strict   []string  // strict queues among those asked for
+	claims   []*claiming
+	requeued wish
+	released map[string]place // by queue: the earliest that went back
+}
+
+// wish says whether others should be woken, and how soon.
+type wish int
+
+const (
+	nobody wish = iota
+	later       // something waits for its due time
+	atOnce      // something is claimable
+)
+
+// Turn settles, begins, releases and claims in one round trip.
+func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
+	if err := store.CheckSettles(t.Settles); err != nil {
+		return store.Turned{}, err
+	}
+	w := s.turning(t.Process, t.Now)
+	w.enter(t.Claims)
+	w.settle(t.Settles)
+	w.begin(t.Begin)
+	w.release(t.Release)
+	w.endOrdered()
+	w.claim(t.Claims)
+	err := s.send(ctx, w.batch)
+	if err == nil && !w.present {
+		err = store.ErrLostProcess
+	}
+	if err != nil {
+		for _, c := range w.claims {
+			s.scans.forget(c.scan)
+		}
+		return store.Turned{}, failed("turn", err)
+	}
+	s.scans.lower(w.released)
+	s.wakes.wish(w.requeued)
+	if err := w.claimAgain(ctx); err != nil {
+		// What was claimed is ours: it is told now, the rest next time.
+		if !w.anyClaimed() && len(w.answer.Settled)+len(w.answer.Begun)+len(w.answer.Released) == 0 {
+			return store.Turned{}, failed("turn", err)
+		}
+	}
+	for _, c := range w.claims {
+		w.answer.Claimed = append(w.answer.Claimed, c.jobs...)
+	}
+	return w.answer, nil
+}
+
+func (s *Store) turning(process int64, now time.Time) *turning {
+	return &turning{store: s, process: process, now: store.Instant(now), batch: &pgx.Batch{}, released: map[string]place{}}
+}
+
+// query queues a statement whose rows are read in binary form.
+func (w *turning) query(name string, args []any, each func(r *row) error) {
+	w.batch.Queue(statement(name), args...).Query(func(rows pgx.Rows) error { return eachRow(rows, each) })
+}
+
+// enter asks whether the process still counts.
+func (w *turning) enter(claims []store.Claim) {
+	queues := make([]string, 0, len(claims))
+	for _, c := range claims {
+		queues = append(queues, c.Queue)
+	}
+	w.batch.Queue(statement("enter"), w.process, queues).QueryRow(func(r pgx.Row) error {
+		return r.Scan(nil, &w.present, &w.clock, &w.strict)
+	})
+}
+
+// marks marks the answers of those that a statement returned. places are
+// sorted by sequence number.
+func marks(answers []bool, places []int, seq func(i int) int64) func(r *row) error {
+	return func(r *row) error {
+		at, found := slices.BinarySearchFunc(places, r.number(), func(i int, want int64) int { return cmp.Compare(seq(i), want) })
+		if !found {
+			return errors.New("the database answered for a job that was not asked about")
+		}
+		answers[places[at]] = true
+		return nil
+	}
+}
+
+// rounds puts the places of refs into rounds, each sorted by sequence number
+// and naming no job twice: so that a returned number names one ref, and two
+// transactions lock rows in the same order. A ref that was named before is in
+// no round; same tells by which place.
+func rounds(n int, ref func(i int) store.Ref) (rounds [][]int, same map[int]int) {
+	first := make(map[store.Ref]int, n)
+	named := make(map[int64]int, n)
+	for i := range n {
+		r := ref(i)
+		if at, again := first[r]; again {
+			if same == nil {
+				same = map[int]int{}
+			}
+			same[i] = at
+			continue
+		}
+		first[r] = i
+		round := named[r.Seq]
+		named[r.Seq]++
+		if round == len(rounds) {
+			rounds = append(rounds, nil)
+		}
+		rounds[round] = append(rounds[round], i)
+	}
+	for _, places := range rounds {
+		slices.SortFunc(places, func(a, b int) int { return cmp.Compare(ref(a).Seq, ref(b).Seq) })
+	}
+	return rounds, same
+}
+
+// split returns the numbers of the refs at the places.
+func split(refs []store.Ref, places []int) (seqs, epochs []int64) {
+	for _, i := range places {
+		seqs, epochs = append(seqs, refs[i].Seq), append(epochs, refs[i].Epoch)
+	}
+	return seqs, epochs
+}
+
+// begin marks leases whose handlers start now. Asking twice is answered twice.
+func (w *turning) begin(refs []store.Ref) {
+	if len(refs) == 0 {
+		return
+	}
+	answers := make([]bool, len(refs))
+	w.answer.Begun = answers
+	all, same := rounds(len(refs), func(i int) store.Ref { return refs[i] })
+	for n, places := range all {
+		seqs, epochs := split(refs, places)
+		mark := marks(answers, places, func(i int) int64 { return refs[i].Seq })
+		last := n == len(all)-1
+		w.batch.Queue(statement("begin"), w.process, seqs, epochs).Query(func(rows pgx.Rows) error {
+			err := eachRow(rows, mark)
+			if last {
+				for again, at := range same {
+					answers[again] = answers[at]
+				}
+			}
+			return err
+		})
+	}
+}
+
+// release gives unbegun leases back.
+func (w *turning) release(refs []store.Ref) {
+	if len(refs) == 0 {
+		return
+	}
+	answers := make([]bool, len(refs))
+	w.answer.Released = answers
+	w.requeued = atOnce
+	all, _ := rounds(len(refs), func(i int) store.Ref { return refs[i] })
+	for _, places := range all {
+		seqs, epochs := split(refs, places)
+		mark := marks(answers, places, func(i int) int64 { return refs[i].Seq })
+		w.query("release", []any{w.process, seqs, epochs}, func(r *row) error {
+			if err := mark(r); err != nil {
+				return err
+			}
+			queue, _, due := r.word(), r.number(), r.instant()
+			if p, ok := w.released[queue]; !ok || due.Before(p.due) {
+				w.released[queue] = place{due: due}
+			}
+			return nil
+		})
+	}
+}
+
+// endOrdered cancels what just went back to its queue under a cancel order.
+func (w *turning) endOrdered() {
+	if w.requeued != nobody {
+		w.batch.Queue(statement("end_ordered"), nullable(w.now))
+	}
+}
+
+// Progress stores what a handler reports.
+func (s *Store) Progress(ctx context.Context, process int64, ref store.Ref, progress []byte, h retry.History) (bool, error) {
+	tag, err := s.pool.Exec(ctx, statement("progress"), ref.Seq, ref.Epoch, process, progress, nullable(store.Instant(h.FirstStartAt)),
+		int64(h.LastDelay), h.Starts, h.Attempts, h.Waits, h.Idle, h.Crashes, freeBytes(&h.Free))
+	if err != nil {
+		return false, failed("progress", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// NextDue returns the earliest due time of the queues that are not paused.
+func (s *Store) NextDue(ctx context.Context, queues []string) (time.Time, error) {
+	from := never
+	if due := s.scans.dueFrom(queues); !due.IsZero() {
+		from = nullable(due)
+	}
+	var due *time.Time
+	if err := s.pool.QueryRow(ctx, statement("next_due"), queues, from).Scan(&due); err != nil {
+		return time.Time{}, failed("next due", err)
+	}
+	if due == nil {
+		return time.Time{}, nil
+	}
+	return store.Instant(*due), nil
+}
+
+// anyClaimed reports whether the turn has given jobs out.
+func (w *turning) anyClaimed() bool {
+	return slices.ContainsFunc(w.claims, func(c *claiming) bool { return len(c.jobs) > 0 })
+}
+
+// compareJobs is the order of claims.
+func compareJobs(a, b job.Job) int {
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.DueAt.Compare(b.DueAt), cmp.Compare(a.Seq, b.Seq))
+}
