@@ -43,6 +43,8 @@ type listed struct {
 	Attempts int    `json:"attempts"`
 	Words    string `json:"words"`
 	About    string `json:"about,omitempty"`
+
+	Waivers []policy.Waiver `json:"waivers,omitempty"`
 }
 
 func (a *app) policyList() error {
@@ -51,13 +53,15 @@ func (a *app) policyList() error {
 		return err
 	}
 	var rows []listed
+	var policies []policy.Policy
 	for _, e := range entries {
+		policies = append(policies, e.Policy)
 		p := e.Policy
 		from := "preset"
 		if at := e.Pos(""); !at.IsZero() {
 			from = at.String()
 		}
-		rows = append(rows, listed{Name: p.Name, Version: p.Version, From: from, Attempts: p.Attempts, Words: words(&p), About: policy.About(p.Name)})
+		rows = append(rows, listed{Name: p.Name, Version: p.Version, From: from, Attempts: p.Attempts, Words: words(&p), About: policy.About(p.Name), Waivers: p.Waivers})
 	}
 	if a.json {
 		return a.printJSON(map[string]any{"policies": rows})
@@ -67,7 +71,11 @@ func (a *app) policyList() error {
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Name, r.Version, r.Words, r.From)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	a.printWaivers(waiversOf(policies), nil)
+	return nil
 }
 
 // allPolicies lists the configured file's policies, then the presets that it

@@ -36,6 +36,7 @@ func (a *app) policyAccept(args []string) error {
 		Lock     string              `json:"lock"`
 		Policies []string            `json:"policies"`
 		Changes  []policy.PolicyDiff `json:"changes"`
+		Waivers  []waived            `json:"waivers"`
 	}
 	out := []accepted{}
 	for _, path := range paths {
@@ -47,9 +48,11 @@ func (a *app) policyAccept(args []string) error {
 		if err := file.WriteLock(lock, f.Policies()); err != nil {
 			return &failed{code: exitNo, err: err, try: "write access to " + lock}
 		}
-		out = append(out, accepted{File: path, Lock: lock, Policies: names(f), Changes: nonNil(changes)})
+		waivers := waiversOf(f.Policies())
+		out = append(out, accepted{File: path, Lock: lock, Policies: names(f), Changes: nonNil(changes), Waivers: waivers})
 		if !a.json {
 			a.printDiffs(changes)
+			a.printWaivers(waivers, nil)
 			a.remarkOut("%s: accepted %s", lock, strings.Join(names(f), ", "))
 		}
 	}
@@ -172,19 +175,20 @@ func (c *lintedFile) passes() bool {
 
 func (a *app) printChecks(checked []lintedFile) {
 	for _, c := range checked {
-		var all []policy.Finding
-		for _, p := range c.Policies {
-			all = append(all, p.Findings...)
-		}
+		all, waivers := c.told()
 		a.printFindings(all)
+		a.printWaivers(waivers, all)
 		if c.Problem != "" {
 			fmt.Fprintf(a.stdout, "%s: %s\n", a.paint(red, "error[lock]"), c.Problem)
 		}
-		state := a.paint(green, "ok")
+		state, said := a.paint(green, "ok"), verdict(all)
 		if !c.passes() {
 			state = a.paint(red, "failed")
 		}
-		a.remarkOut("%s: check %s: %s", c.File, state, verdict(all))
+		if c.Problem != "" {
+			said = "no valid lock; lint " + said
+		}
+		a.remarkOut("%s: check %s: %s", c.File, state, said)
 	}
 }
 

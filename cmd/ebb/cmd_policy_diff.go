@@ -51,14 +51,16 @@ func (a *app) policyDiff(oldRef, newRef string) error {
 	for _, d := range diffs {
 		risky = risky || d.Risky
 	}
+	waivers := waiversOf(policiesOf(next))
 	if a.json {
-		out := map[string]any{"risky": risky, "policies": nonNil(diffs), "findings": nonNil(findings)}
+		out := map[string]any{"risky": risky, "policies": nonNil(diffs), "findings": nonNil(findings), "waivers": waivers}
 		if err := a.printJSON(out); err != nil {
 			return err
 		}
 	} else {
 		a.printDiffs(diffs)
 		a.printErrors(findings)
+		a.printWaivers(waivers, findings)
 	}
 	if risky || policy.Failed(findings) {
 		return no(errors.New("the change is risky"))
@@ -139,11 +141,12 @@ func (a *app) printDiffs(diffs []policy.PolicyDiff) {
 	}
 }
 
-// printErrors tells what alone would fail the new version.
+// printErrors tells what alone would fail the new version, or would without a
+// waiver.
 func (a *app) printErrors(findings []policy.Finding) {
 	var errs []policy.Finding
 	for _, f := range findings {
-		if f.Fails() {
+		if f.Fails() || f.Waived != nil {
 			errs = append(errs, f)
 		}
 	}

@@ -44,6 +44,18 @@ type lintedPolicy struct {
 	Name     string           `json:"name"`
 	Version  string           `json:"version"`
 	Findings []policy.Finding `json:"findings"`
+	Waivers  []policy.Waiver  `json:"waivers,omitempty"`
+}
+
+// told gathers the findings and the waivers of the file's policies.
+func (f *lintedFile) told() (findings []policy.Finding, waivers []waived) {
+	for _, p := range f.Policies {
+		findings = append(findings, p.Findings...)
+		for _, w := range p.Waivers {
+			waivers = append(waivers, waived{p.Name, w})
+		}
+	}
+	return findings, waivers
 }
 
 type policyChanges = policy.PolicyDiff
@@ -54,10 +66,10 @@ func (a *app) policyLint(args []string) error {
 		return err
 	}
 	var all []policy.Finding
+	var waivers []waived
 	for _, f := range files {
-		for _, p := range f.Policies {
-			all = append(all, p.Findings...)
-		}
+		findings, waived := f.told()
+		all, waivers = append(all, findings...), append(waivers, waived...)
 	}
 	if a.json {
 		if err := a.printJSON(map[string]any{"ok": !policy.Failed(all), "files": files}); err != nil {
@@ -65,6 +77,7 @@ func (a *app) policyLint(args []string) error {
 		}
 	} else {
 		a.printFindings(all)
+		a.printWaivers(waivers, all)
 		a.remarkOut("%s: %s", strings.Join(fileNames(files), ", "), verdict(all))
 	}
 	if policy.Failed(all) {
@@ -96,6 +109,7 @@ func (a *app) lintFile(f *file.File) lintedFile {
 		e := &f.Entries[i]
 		out.Policies = append(out.Policies, lintedPolicy{
 			Name: e.Policy.Name, Version: e.Policy.Version, Findings: append([]policy.Finding{}, a.lintEntry(e)...),
+			Waivers: e.Policy.Waivers,
 		})
 	}
 	return out

@@ -38,6 +38,8 @@ type plotted struct {
 	Version string       `json:"version"`
 	Tries   []plottedTry `json:"tries"`
 	Reach   shownBand    `json:"reach_s"`
+
+	Waivers []policy.Waiver `json:"waivers,omitempty"`
 }
 
 type plottedTry struct {
@@ -74,7 +76,7 @@ func (a *app) policyPlot(ref, svg string, width int) error {
 }
 
 func plotOf(p *policy.Policy) plotted {
-	out := plotted{Name: p.Name, Version: p.Version, Tries: []plottedTry{{Attempt: 1}}, Reach: bandOf(p.Reach())}
+	out := plotted{Name: p.Name, Version: p.Version, Tries: []plottedTry{{Attempt: 1}}, Reach: bandOf(p.Reach()), Waivers: p.Waivers}
 	var at policy.Band
 	for i, b := range p.Delays() {
 		at = at.Add(b)

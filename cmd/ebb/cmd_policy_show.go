@@ -55,6 +55,7 @@ type shown struct {
 	Values   []shownValue     `json:"values"`
 	Classes  []shownClass     `json:"classes"`
 	Findings []policy.Finding `json:"findings"`
+	Waivers  []policy.Waiver  `json:"waivers,omitempty"`
 }
 
 type shownDelay struct {
@@ -105,7 +106,7 @@ func (a *app) describe(e *file.Entry) shown {
 		Name: p.Name, Version: p.Version, About: policy.About(p.Name), Words: words(&p),
 		Attempts: p.Attempts, Retries: max(p.Attempts-1, 0),
 		Delays: []shownDelay{}, Window: bandOf(p.Span()), Reach: bandOf(p.Reach()),
-		Findings: append([]policy.Finding{}, a.lintEntry(e)...),
+		Findings: append([]policy.Finding{}, a.lintEntry(e)...), Waivers: p.Waivers,
 	}
 	for i, b := range p.Delays() {
 		s.Delays = append(s.Delays, shownDelay{Attempt: i + 2, Nominal: b.Nominal.Seconds(), Min: b.Least.Seconds(), Max: b.Most.Seconds()})
@@ -169,6 +170,7 @@ func (a *app) printShown(e *file.Entry, s shown) error {
 	}
 	fmt.Fprintln(a.stdout)
 	a.printFindings(s.Findings)
+	a.printWaivers(waiversOf([]policy.Policy{p}), s.Findings)
 	fmt.Fprintf(a.stdout, "lint: %s\n", verdict(s.Findings))
 	return nil
 }

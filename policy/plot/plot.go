@@ -195,6 +195,9 @@ func summary(p *policy.Policy) string {
 	if p.Window > 0 {
 		parts = append(parts, "window "+Short(p.Window))
 	}
+	for _, w := range p.Waivers {
+		parts = append(parts, fmt.Sprintf("waives %s until %s", w.Rule, w.Expires.Format(time.DateOnly)))
+	}
 	return strings.Join(parts, " · ")
 }
 
