@@ -37,10 +37,17 @@ func (e *Engine) FinishRedrive(ctx context.Context, id string, progress func(Red
 	for r.DoneAt.IsZero() {
 		n, wait := pace.next(now.Add(waits.Now().Sub(began)), r.Moved)
 		if n == 0 {
-			if err := clock.Sleep(ctx, waits, wait); err != nil {
-				return redriveOf(&r), err
+			left, err := e.left(ctx, &r, wait)
+			if err != nil {
+				return redriveOf(&r), fmt.Errorf("redrive: %s: %w", id, err)
 			}
-			continue
+			if left {
+				if err := clock.Sleep(ctx, waits, wait); err != nil {
+					return redriveOf(&r), err
+				}
+				continue
+			}
+			n = 1 // moves nothing, and ends the order
 		}
 		next, err := e.store.StepRedrive(ctx, e.storeNow(), r.ID, n)
 		if err != nil {
@@ -52,6 +59,16 @@ func (e *Engine) FinishRedrive(ctx context.Context, id string, progress func(Red
 		}
 	}
 	return redriveOf(&r), nil
+}
+
+// left reports whether a wait is worth while: an order with nothing left need
+// not wait for its next turn. Short waits are not worth the question.
+func (e *Engine) left(ctx context.Context, r *store.Redrive, wait time.Duration) (bool, error) {
+	if wait <= time.Second {
+		return true, nil
+	}
+	n, err := e.store.Matching(ctx, r.Filter, 1)
+	return n > 0, err
 }
 
 // redrive finds an order among the unfinished and the newest done.

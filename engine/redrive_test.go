@@ -128,6 +128,28 @@ func TestRedriveAtOnce(t *testing.T) {
 	})
 }
 
+// A slow order whose last jobs went another way ends at once.
+func TestRedriveEndsWhenNothingIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := deadStore(t, 3)
+		e := New(s, nil, Config{})
+		r := startRedrive(t, e, 0.001)
+		ctx, stop := context.WithCancel(t.Context())
+		if _, err := e.FinishRedrive(ctx, r.ID, func(Redrive) { stop() }); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v, want the context's error", err)
+		}
+		fast := startRedrive(t, e, 0)
+		if _, err := e.FinishRedrive(t.Context(), fast.ID, nil); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		done, err := e.FinishRedrive(t.Context(), r.ID, nil)
+		if err != nil || done.Moved != 1 || !done.Done() || time.Since(began) != 0 {
+			t.Fatalf("got %+v after %s, %v", done, time.Since(began), err)
+		}
+	})
+}
+
 func TestPace(t *testing.T) {
 	t0 := time.Date(2026, 2, 21, 9, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

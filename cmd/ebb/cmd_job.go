@@ -97,7 +97,18 @@ func errorCell(j *engine.Job) string {
 	if j.LastError == "" && j.LastClass == "" {
 		return "-"
 	}
-	return cell(clip(strings.TrimPrefix(j.LastClass+": "+j.LastError, ": "), 60))
+	return cell(clip(withClass(j.LastClass, j.LastError), 60))
+}
+
+// withClass puts the class before an error that does not name it itself.
+func withClass(class, err string) string {
+	switch {
+	case err == "":
+		return class
+	case class == "" || strings.HasPrefix(err, class+":"):
+		return err
+	}
+	return class + ": " + err
 }
 
 // stamp writes an instant to the second, in UTC.

@@ -72,11 +72,13 @@ func (a *app) printJob(j *engine.Job) {
 	line("due", stamp(j.DueAt))
 	line("deadline", stamp(j.DeadlineAt))
 	line("ended", stamp(j.EndedAt))
-	line("starts", fmt.Sprintf("%d, of them %d counted as attempts", j.Starts, j.Attempts))
+	if j.Starts > 0 {
+		line("starts", fmt.Sprintf("%d, of them %d counted as attempts", j.Starts, j.Attempts))
+	}
 	if j.Process != 0 {
 		line("lease", fmt.Sprintf("process %d since %s", j.Process, stamp(j.LeasedAt)))
 	}
-	line("last failure", strings.TrimPrefix(j.LastClass+": "+j.LastError, ": "))
+	line("last failure", withClass(j.LastClass, j.LastError))
 	line("fingerprint", j.Fingerprint)
 	line("args", bytesCell(j.Args, j.ArgsBase64))
 	line("progress", bytesCell(j.Progress, j.ProgressBase64))
@@ -134,8 +136,8 @@ func outcomeCell(s *engine.Attempt) string {
 	if s.Status != 0 {
 		text += " " + strconv.Itoa(s.Status)
 	}
-	if s.Error != "" {
-		text += ": " + s.Error
+	if err := strings.TrimPrefix(s.Error, s.Class+": "); err != "" {
+		text += ": " + err
 	}
 	return cell(clip(text, 60))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/store/postgres"
 	"github.com/ebbhq/ebb/store/sqlite"
 )
 
@@ -90,11 +91,11 @@ func (a *app) parseDB(at, from string) (database, error) {
 			errors.As(err, &parse) // its own text would repeat the password
 			return database{}, usage(fmt.Errorf("%s: not a URL: %w", from, parse.Err), "--db postgres://USER@HOST/DATABASE")
 		}
-		return postgresDatabase(at, parsed.Redacted()), nil
+		return postgresDatabase(parsed), nil
 	}
 	try := "--db sqlite:" + at
-	if ok {
-		try = "--db sqlite:ebb.db, or --db postgres://USER@HOST/DATABASE"
+	if ok { // what follows the scheme may hold a password
+		at, try = scheme+":…", "--db sqlite:ebb.db, or --db postgres://USER@HOST/DATABASE"
 	}
 	return database{}, usage(fmt.Errorf("%s: %q: want sqlite:PATH or postgres://…", from, at), try)
 }
@@ -105,6 +106,38 @@ func sqliteDatabase(path string) database {
 		open: func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, path, sqlite.Options{}) },
 		migrate: func(ctx context.Context, way direction) ([]schemaStep, error) {
 			steps, err := sqlite.Migrate(ctx, path, sqlite.Direction(way))
+			var list []schemaStep
+			for _, s := range steps {
+				list = append(list, schemaStep{s.Version, s.Name, s.AppliedAt})
+			}
+			return list, err
+		},
+	}
+}
+
+// connectTimeout is how long a command waits for a server, unless the URL
+// says otherwise.
+const connectTimeout = "10" // seconds
+
+func postgresDatabase(at *url.URL) database {
+	query := at.Query()
+	if !query.Has("connect_timeout") {
+		query.Set("connect_timeout", connectTimeout)
+	}
+	plain := *at
+	at.RawQuery = query.Encode()
+	target := at.String()
+	if shown := plain.Query(); shown.Has("password") {
+		shown.Set("password", "xxxxx")
+		plain.RawQuery = shown.Encode()
+	}
+	return database{
+		shown: plain.Redacted(), script: func() (string, error) { return postgres.SQL(), nil },
+		open: func(ctx context.Context) (store.Store, error) {
+			return postgres.Open(ctx, target, postgres.Options{Name: "ebb-cli"})
+		},
+		migrate: func(ctx context.Context, way direction) ([]schemaStep, error) {
+			steps, err := postgres.Migrate(ctx, target, string(way))
 			var list []schemaStep
 			for _, s := range steps {
 				list = append(list, schemaStep{s.Version, s.Name, s.AppliedAt})
@@ -159,7 +192,7 @@ func (d *database) unreachable(err error) error {
 	case d.path == "":
 		try = "is the server running, and --db right? It is " + d.shown
 	}
-	return &failed{code: exitNo, err: err, try: try}
+	return &failed{code: exitNo, err: errors.New(strings.Join(strings.Fields(err.Error()), " ")), try: try}
 }
 
 // ask opens the database and puts a question or an order to it.
@@ -208,13 +241,21 @@ func answer(c *cobra.Command, err error) error {
 	case err == nil || errors.As(err, &f):
 		return err
 	case errors.Is(err, engine.ErrInvalid):
-		return usage(err, c.CommandPath()+" --help")
+		return usage(named(c, err), c.CommandPath()+" --help")
 	case errors.Is(err, engine.ErrNotFound):
 		return &failed{code: exitNo, err: err, try: c.Parent().CommandPath() + " list"}
 	case errors.Is(err, engine.ErrState):
-		return &failed{code: exitNo, err: err, try: "ebb job why " + strings.Join(c.Flags().Args(), " ")}
+		return &failed{code: exitNo, err: named(c, err), try: "ebb job why " + strings.Join(c.Flags().Args(), " ")}
 	}
 	return &failed{code: exitNo, err: err, try: "the same again; if it stays, look at the database"}
+}
+
+// named puts the command before an error that may already name its last word.
+func named(c *cobra.Command, err error) error {
+	if strings.HasPrefix(err.Error(), c.Name()+": ") {
+		return fmt.Errorf("%s %w", c.Parent().CommandPath(), err)
+	}
+	return fmt.Errorf("%s: %w", c.CommandPath(), err)
 }
 
 // knownPolicies are the policies as a worker of this configuration has them.
