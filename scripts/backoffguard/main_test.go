@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +43,10 @@ func TestGuard(t *testing.T) {
 		{
 			name: "parent skipped", from: "t.Run(\"first", to: "t.Skip()\n\tt.Run(\"first",
 			code: 1, says: "example.org/m TestBackoff/first_retry: did not run",
+		},
+		{
+			name: "unlisted skipped", from: "func TestBackoff(", to: "func TestBackoffMore(t *testing.T) { t.Skip() }\n\nfunc TestBackoff(",
+			code: 1, says: "example.org/m TestBackoffMore: was skipped",
 		},
 		{
 			name: "renamed", from: "first retry", to: "some retry",
@@ -162,6 +169,31 @@ func TestListNamesTheSeed(t *testing.T) {
 	} {
 		if want := (test{"github.com/ebbhq/ebb/policy", "TestBackoff/" + name}); !slices.Contains(tests, want) {
 			t.Errorf("backoff-tests.txt lacks %q", want)
+		}
+	}
+}
+
+// TestListNamesTheWholeFile: every test beside the seed's suite is guarded
+// too; exact delays and distributions could once be skipped unseen.
+func TestListNamesTheWholeFile(t *testing.T) {
+	tests, err := readFile(filepath.Join("..", "backoff-tests.txt"), readList)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "policy", "backoff_test.go"), nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, decl := range source.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if !ok || !strings.HasPrefix(f.Name.Name, "Test") && !strings.HasPrefix(f.Name.Name, "Fuzz") {
+			continue
+		}
+		if !slices.ContainsFunc(tests, func(l test) bool {
+			name, _, _ := strings.Cut(l.name, "/")
+			return l.pkg == "github.com/ebbhq/ebb/policy" && name == f.Name.Name
+		}) {
+			t.Errorf("backoff-tests.txt lacks %s of policy/backoff_test.go", f.Name.Name)
 		}
 	}
 }
