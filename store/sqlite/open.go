@@ -127,7 +127,7 @@ func (s *Store) connect(ctx context.Context, r role) (*conn, error) {
 // Waits between two looks at a lock that another process holds.
 const (
 	firstWait = 100 * time.Microsecond
-	maxWait   = 5 * time.Millisecond
+	maxWait   = time.Millisecond
 )
 
 // patiently repeats f while others are in the way: until it works, the
@@ -139,13 +139,21 @@ func (s *Store) patiently(ctx context.Context, f func() error) error {
 		if err == nil || !isBusy(err) || time.Since(began) > s.options.Patience {
 			return err
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := pause(ctx, wait); err != nil {
+			return err
 		}
 		wait = min(2*wait, maxWait)
+	}
+}
+
+// pause waits, unless the context ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }

@@ -67,11 +67,13 @@ type Store struct {
 	path    string
 	options Options
 
-	writing chan struct{} // holds one token: the right to write, in this process
-	writer  *conn         // guarded by writing; nil = to be opened
-	readers chan *conn    // idle connections and, as nil, those to be opened
-	users   *sql.DB       // the handle of DB
-	signal  *signal
+	writing  chan struct{} // holds one token: the right to write, in this process
+	writer   *conn         // guarded by writing, as the next two; nil = to be opened
+	crowded  time.Time     // when another process was last met at the lock
+	released time.Time     // when the writer last let go of it
+	readers  chan *conn    // idle connections and, as nil, those to be opened
+	users    *sql.DB       // the handle of DB
+	signal   *signal
 
 	closing   sync.Once
 	closed    chan struct{}

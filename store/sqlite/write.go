@@ -100,6 +100,7 @@ func (s *Store) write(ctx context.Context, what string, now time.Time, f func(t 
 	if err := s.acquire(ctx); err != nil {
 		return s.explain(what, err)
 	}
+	defer func() { s.released = time.Now() }()
 	t := s.writer.transaction(ctx, now)
 	err := f(t)
 	if err == nil {
@@ -126,10 +127,25 @@ func (s *Store) acquire(ctx context.Context) error {
 		}
 		s.writer = c
 	}
+	if err := s.yield(ctx); err != nil {
+		return err
+	}
 	return s.patiently(ctx, func() error {
 		_, err := s.writer.exec(context.WithoutCancel(ctx), "begin")
+		if isBusy(err) {
+			s.crowded = time.Now()
+		}
 		return err
 	})
+}
+
+// yield lets other processes have the file's lock, which goes to whoever asks
+// first after it is free: the one that just had it would win every time.
+func (s *Store) yield(ctx context.Context) error {
+	if time.Since(s.crowded) > time.Second || time.Since(s.released) > maxWait {
+		return nil
+	}
+	return pause(ctx, maxWait)
 }
 
 // giveUp rolls back. A connection that met a broken file, or cannot roll
