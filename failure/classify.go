@@ -114,7 +114,8 @@ func fromStream(err error) (Failure, bool) {
 	return fromText(err)
 }
 
-// fromText recognises the errors of net/http that have no type to match.
+// fromText recognises the errors of net/http and database/sql that have no
+// type to match, or none that we may import.
 func fromText(err error) (Failure, bool) {
 	text := err.Error()
 	for _, known := range []struct {
@@ -127,6 +128,8 @@ func fromText(err error) (Failure, bool) {
 		{"stream error: stream ID", Reset, "http2_stream"},
 		{"malformed HTTP", Reset, "malformed_response"},
 		{"server gave HTTP response to HTTPS client", TLS, "not_tls"},
+		{"driver: bad connection", Unavailable, "bad_connection"},
+		{"sql: connection is already closed", Unavailable, "bad_connection"},
 		{"unsupported protocol scheme", InvalidInput, "scheme"},
 		{"no Host in request URL", InvalidInput, "no_host"},
 	} {

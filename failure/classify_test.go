@@ -1,6 +1,8 @@
 package failure
 
 import (
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"net/http"
@@ -74,6 +76,9 @@ func TestClassifyByInterface(t *testing.T) {
 		{llmError(429), Throttled, ""},
 		{llmError(529), Server, ""},
 		{llmError(400), Rejected, ""},
+		{fmt.Errorf("load: %w", driver.ErrBadConn), Unavailable, "bad_connection"},
+		{sql.ErrConnDone, Unavailable, "bad_connection"},
+		{sql.ErrNoRows, Plain, ""},
 		{errors.New("plain"), Plain, ""},
 		{fmt.Errorf("wrapped: %w", llmError(408)), RequestTimeout, ""},
 	} {

@@ -48,7 +48,7 @@ func parseRetryAfter(value string, from time.Time) (time.Duration, string) {
 		return 0, "retry-after ignored: negative: " + quoted
 	}
 	at, err := http.ParseTime(value)
-	if err != nil {
+	if err != nil || !isGMT(at) {
 		return 0, "retry-after ignored: neither seconds nor an HTTP date: " + quoted
 	}
 	switch d := at.Sub(from); {
@@ -59,6 +59,13 @@ func parseRetryAfter(value string, from time.Time) (time.Duration, string) {
 	default:
 		return d, ""
 	}
+}
+
+// isGMT refuses the other zones that the parser lets pass in the form of RFC
+// 850: it takes their hour for that of Greenwich.
+func isGMT(t time.Time) bool {
+	name, offset := t.Zone()
+	return offset == 0 && (name == "GMT" || name == "UTC")
 }
 
 func digits(s string) bool {

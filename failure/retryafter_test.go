@@ -20,6 +20,7 @@ func TestRetryAfter(t *testing.T) {
 		{"spaces", "  30 ", date, 30 * time.Second, ""},
 		{"imf-fixdate against its own date", "Sun, 08 Nov 2026 08:50:37 GMT", date, time.Minute, ""},
 		{"rfc 850", "Sunday, 08-Nov-26 08:50:37 GMT", date, time.Minute, ""},
+		{"rfc 850 of another zone", "Sunday, 08-Nov-26 08:50:37 EST", date, 0, "neither seconds nor an HTTP date"},
 		{"asctime", "Sun Nov  8 08:50:37 2026", date, time.Minute, ""},
 		{"date without Date", "Sun, 08 Nov 2026 09:00:10 GMT", "", 10 * time.Second, ""},
 		{"date with garbage Date", "Sun, 08 Nov 2026 09:00:10 GMT", "yesterday", 10 * time.Second, ""},
