@@ -1,0 +1,219 @@
+// Package ebb finishes work that fails, without hammering what is failing.
+// It is the library's front door: durable jobs in SQLite, PostgreSQL or
+// memory, run by handlers, retried by policy.
+//
+//	c, err := ebb.Open(ctx, "sqlite:app.db")
+//	ebb.Handle(c, "welcome", func(ctx context.Context, t *ebb.Task, to Welcome) error { … })
+//	c.Enqueue(ctx, ebb.Job{Kind: "welcome", Args: Welcome{…}})
+//	c.Run(ctx)
+//
+// Every failure takes the same way through the module: package failure says
+// what went wrong, package policy what was promised, and package retry
+// decides once what happens next, with its reason. docs/architecture.md
+// names every package and the question it answers.
+package ebb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/worker"
+)
+
+// Client enqueues jobs and, once Run, does them. It is safe for concurrent
+// use.
+type Client struct {
+	store  store.Store
+	config worker.Config
+
+	mu       sync.Mutex
+	handlers map[string]worker.Handler
+	worker   *worker.Worker // while it runs, and after
+	stops    int            // calls of Stop before Run
+	ended    chan struct{}  // closed when Run has returned
+	closed   bool
+}
+
+// Open opens the database that the URL names: sqlite:PATH, postgres://… or
+// memory:, which forgets everything when the process ends. An empty database
+// gets its schema.
+func Open(ctx context.Context, url string, options ...Option) (*Client, error) {
+	s, err := openStore(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	c, err := New(s, options...)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return c, nil
+}
+
+// New is Open over a store that is open already. Close closes it.
+func New(s store.Store, options ...Option) (*Client, error) {
+	c := &Client{store: s, handlers: make(map[string]worker.Handler)}
+	for _, o := range options {
+		if err := o(&c.config); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// ErrClosed is returned by calls of a client after Close.
+var ErrClosed = errors.New("ebb: the client is closed")
+
+// Run does jobs of the kinds that have a handler until ctx ends, then lets
+// running handlers finish; see Stop. A client runs once. To only enqueue, do
+// not call it.
+func (c *Client) Run(ctx context.Context) error {
+	w, err := c.start()
+	if err != nil {
+		return err
+	}
+	defer close(c.ended)
+	return w.Run(ctx)
+}
+
+func (c *Client) start() (*worker.Worker, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return nil, ErrClosed
+	case c.worker != nil:
+		return nil, worker.ErrRunning
+	}
+	config := c.config
+	config.Handlers = maps.Clone(c.handlers)
+	w, err := worker.New(c.store, config)
+	if err != nil {
+		return nil, err
+	}
+	for range c.stops {
+		w.Stop()
+	}
+	c.worker, c.ended = w, make(chan struct{})
+	return w, nil
+}
+
+// Stop ends Run in two steps. The first call claims nothing more and lets
+// running handlers finish, as the end of Run's context does. A second call,
+// or the drain time, ends their contexts: what they do then is an
+// interruption, and their jobs run again elsewhere. Stop does not wait; Run
+// returns when everything is settled.
+func (c *Client) Stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.worker == nil {
+		c.stops++
+		return
+	}
+	c.worker.Stop()
+}
+
+// Close stops a running worker, waits for it and closes the database. Closing
+// twice is no error.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	closed, w, ended := c.closed, c.worker, c.ended
+	c.closed = true
+	c.mu.Unlock()
+	if closed {
+		return nil
+	}
+	if w != nil {
+		select {
+		case <-ended:
+		default:
+			w.Stop()
+			<-ended
+		}
+	}
+	return c.store.Close()
+}
+
+// Store returns what the client works on, for what it does not offer itself.
+func (c *Client) Store() store.Store { return c.store }
+
+// DB returns a handle on the database for your own tables where Ebb opened it
+// for you to share: on SQLite. Transactions that EnqueueTx or Task.Complete
+// join must come from it. On PostgreSQL it is nil: use your own pool on the
+// same database.
+func (c *Client) DB() *sql.DB {
+	if shared, ok := c.store.(interface{ DB() *sql.DB }); ok {
+		return shared.DB()
+	}
+	return nil
+}
+
+// Job returns what is remembered of a job.
+func (c *Client) Job(ctx context.Context, id string) (job.Job, error) {
+	seq, err := job.ParseID(id)
+	if err != nil {
+		return job.Job{}, err
+	}
+	return c.store.Job(ctx, seq)
+}
+
+// Cancel ends a job that waits, and tells one that runs to stop through its
+// handler's context. It returns the state it left behind: job.Running means
+// that the order is on its way.
+func (c *Client) Cancel(ctx context.Context, id string) (job.State, error) {
+	seq, err := job.ParseID(id)
+	if err != nil {
+		return "", err
+	}
+	return c.store.Cancel(ctx, c.now(), "library", seq)
+}
+
+// Retry queues a failed or parked job again with fresh attempts, or makes one
+// that waits due now.
+func (c *Client) Retry(ctx context.Context, id string) error {
+	seq, err := job.ParseID(id)
+	if err != nil {
+		return err
+	}
+	if err := c.store.Retry(ctx, c.now(), "library", seq); err != nil {
+		return fmt.Errorf("ebb: retry: %s: %w", id, err)
+	}
+	c.wake()
+	return nil
+}
+
+// now is what store calls take: zero for the store's own clock.
+func (c *Client) now() time.Time {
+	if c.config.Clock == nil {
+		return time.Time{}
+	}
+	return c.config.Clock.Now()
+}
+
+// wake spares a worker in the same process the way through the store.
+func (c *Client) wake() {
+	c.mu.Lock()
+	w := c.worker
+	c.mu.Unlock()
+	if w != nil {
+		w.Wake()
+	}
+}
+
+// Fatal marks err as not worth a retry: the job fails at once, whatever the
+// policy says.
+func Fatal(err error) error { return failure.Fatal(err) }
+
+// Park marks err as something a person must mend: the job waits, parked, and
+// spends no attempt.
+func Park(err error) error { return failure.Park(err) }
+
+// Snooze is no failure: the job comes back after d and spends no attempt.
+func Snooze(d time.Duration) error { return failure.Snooze(d) }

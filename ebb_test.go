@@ -1,0 +1,319 @@
+package ebb_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ebbhq/ebb"
+	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/worker"
+)
+
+type greeting struct{ Name string }
+
+// databases opens a fresh client on each kind of database that needs no server.
+func databases(t *testing.T, test func(t *testing.T, c *ebb.Client), options ...ebb.Option) {
+	for name, url := range map[string]string{"memory": "memory:", "sqlite": "sqlite:"} {
+		t.Run(name, func(t *testing.T) {
+			if url == "sqlite:" {
+				url += filepath.Join(t.TempDir(), "ebb.db")
+			}
+			c, err := ebb.Open(t.Context(), url, options...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			test(t, c)
+		})
+	}
+}
+
+// background runs the client; the returned function waits for its end.
+func background(t *testing.T, c *ebb.Client) (ended func()) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- c.Run(context.WithoutCancel(t.Context())) }()
+	return func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func enqueue(t *testing.T, c *ebb.Client, j ebb.Job) string {
+	t.Helper()
+	answer, err := c.Enqueue(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.ID
+}
+
+func TestEnqueueAndRun(t *testing.T) {
+	databases(t, func(t *testing.T, c *ebb.Client) {
+		names := make(chan string, 9)
+		ebb.Handle(c, "greet", func(_ context.Context, task *ebb.Task, args greeting) error {
+			task.SetResult([]byte("hello " + args.Name))
+			names <- args.Name
+			return nil
+		})
+		ebb.Handle(c, "last", func(context.Context, *ebb.Task, struct{}) error {
+			c.Stop()
+			return nil
+		})
+		before := enqueue(t, c, ebb.Job{Kind: "greet", Args: greeting{"Ada"}})
+		ended := background(t, c)
+		if got := <-names; got != "Ada" {
+			t.Errorf("greeted %q, want Ada", got)
+		}
+		many, err := c.EnqueueMany(t.Context(), []ebb.Job{
+			{Kind: "greet", Args: []byte(`{"Name": "Bob"}`)},
+			{Kind: "greet", Args: "not an object"},
+			{Kind: "greet"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]bool{<-names: true, <-names: true}
+		if !got["Bob"] || !got[""] {
+			t.Errorf("greeted %v, want Bob and nobody", got)
+		}
+		enqueue(t, c, ebb.Job{Kind: "last", Priority: 9})
+		ended()
+
+		j, err := c.Job(t.Context(), before)
+		if err != nil || j.State != job.Succeeded || string(j.Result) != "hello Ada" {
+			t.Errorf("job %+v: %v", j, err)
+		}
+		j, err = c.Job(t.Context(), many[1].ID)
+		if err != nil || j.State != job.Failed || j.Cause != retry.CauseFatal || j.LastClass != failure.InvalidInput {
+			t.Errorf("unreadable args: %s %s %s: %v; want failed, fatal, invalid_input", j.State, j.Cause, j.LastClass, err)
+		}
+	})
+}
+
+func TestUniqueCancelRetry(t *testing.T) {
+	databases(t, func(t *testing.T, c *ebb.Client) {
+		tomorrow := time.Now().Add(24 * time.Hour)
+		first := enqueue(t, c, ebb.Job{Kind: "k", Unique: "u", DueAt: tomorrow})
+		again, err := c.Enqueue(t.Context(), ebb.Job{Kind: "k", Unique: "u"})
+		if err != nil || !again.Existing || again.ID != first {
+			t.Errorf("second: %+v %v, want the first one's id %s", again, err, first)
+		}
+		if err := c.Retry(t.Context(), first); err != nil {
+			t.Error(err)
+		}
+		if j, err := c.Job(t.Context(), first); err != nil || j.DueAt.After(time.Now()) {
+			t.Errorf("due at %s after Retry: %v", j.DueAt, err)
+		}
+		if state, err := c.Cancel(t.Context(), first); err != nil || state != job.Cancelled {
+			t.Errorf("Cancel: %s %v", state, err)
+		}
+		for name, err := range map[string]error{
+			"retry of a cancelled job": c.Retry(t.Context(), first),
+			"job of no such id":        second(c.Job(t.Context(), job.FormatID(99))),
+			"cancel of a broken id":    second(c.Cancel(t.Context(), "x")),
+		} {
+			if err == nil {
+				t.Errorf("%s: no error", name)
+			}
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestTransactions: what joins the user's transaction lives and dies with it.
+func TestTransactions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.db")
+	c, err := ebb.Open(t.Context(), "sqlite:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.DB().ExecContext(t.Context(), `CREATE TABLE orders (id INTEGER PRIMARY KEY, paid INTEGER)`); err != nil {
+		t.Fatal(err)
+	}
+	ebb.Handle(c, "pay", func(ctx context.Context, task *ebb.Task, id int) error {
+		tx, err := c.DB().BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback()
+		if _, err := tx.ExecContext(ctx, `UPDATE orders SET paid = paid + 1 WHERE id = ?`, id); err != nil {
+			return err
+		}
+		if err := task.Complete(ctx, tx); err != nil {
+			return err
+		}
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+		c.Stop()
+		return nil
+	})
+	order := func(end func(*sql.Tx) error, id int) string {
+		tx, err := c.DB().BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.ExecContext(t.Context(), `INSERT INTO orders VALUES (?, 0)`, id); err != nil {
+			t.Fatal(err)
+		}
+		answers, err := c.EnqueueTx(t.Context(), tx, ebb.Job{Kind: "pay", Args: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := end(tx); err != nil {
+			t.Fatal(err)
+		}
+		return answers[0].ID
+	}
+	gone := order((*sql.Tx).Rollback, 1)
+	if _, err := c.Job(t.Context(), gone); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("job of a transaction that was rolled back: %v, want ErrNotFound", err)
+	}
+	id := order((*sql.Tx).Commit, 2)
+	background(t, c)()
+	paid := 0
+	if err := c.DB().QueryRowContext(t.Context(), `SELECT paid FROM orders WHERE id = 2`).Scan(&paid); err != nil || paid != 1 {
+		t.Errorf("paid %d times: %v, want once", paid, err)
+	}
+	if j, err := c.Job(t.Context(), id); err != nil || j.State != job.Succeeded {
+		t.Errorf("job is %s: %v, want succeeded", j.State, err)
+	}
+}
+
+func TestForeignTransaction(t *testing.T) {
+	dir := t.TempDir()
+	var clients [2]*ebb.Client
+	for i := range clients {
+		c, err := ebb.Open(t.Context(), "sqlite:"+filepath.Join(dir, string(rune('a'+i))+".db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		clients[i] = c
+	}
+	tx, err := clients[1].DB().BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := clients[0].EnqueueTx(t.Context(), tx, ebb.Job{Kind: "k"}); !errors.Is(err, store.ErrForeignTx) {
+		t.Errorf("another database's transaction: %v, want ErrForeignTx", err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for url, want := range map[string]string{
+		"":                        "no scheme",
+		"app.db":                  "no scheme",
+		"sqlite:":                 "names no file",
+		"sqlite://app.db":         "sqlite:app.db",
+		"sqlite::memory:":         "memory:",
+		"memory:x":                "no name",
+		"redis://me:secret@h":     "redis:…: unknown scheme",
+		"postgres://me:secret@%%": "",
+	} {
+		c, err := ebb.Open(t.Context(), url)
+		if err == nil {
+			c.Close()
+			t.Errorf("Open(%q) succeeded", url)
+		} else if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Open(%q): %v; want %q and no password", url, err, want)
+		}
+	}
+	if _, err := ebb.Open(t.Context(), "memory:", ebb.WithPolicyFile("testdata/missing.yaml")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing policy file: %v", err)
+	}
+}
+
+func TestLifecycle(t *testing.T) {
+	open := func(options ...ebb.Option) *ebb.Client {
+		c, err := ebb.Open(t.Context(), "memory:", options...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	nothing := func(context.Context, *ebb.Task) error { return nil }
+	t.Run("no handler", func(t *testing.T) {
+		if err := open().Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no handlers") {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Run("stop before run", func(t *testing.T) {
+		c := open()
+		c.HandleRaw("k", nothing)
+		c.Stop()
+		if err := c.Run(t.Context()); err != nil {
+			t.Errorf("Run after Stop: %v", err)
+		}
+		if err := c.Run(t.Context()); !errors.Is(err, worker.ErrRunning) {
+			t.Errorf("second Run: %v", err)
+		}
+	})
+	t.Run("close ends run", func(t *testing.T) {
+		c := open()
+		begun := make(chan struct{})
+		c.HandleRaw("k", func(ctx context.Context, _ *ebb.Task) error {
+			close(begun)
+			return nil
+		})
+		id := enqueue(t, c, ebb.Job{Kind: "k"})
+		ended := background(t, c)
+		<-begun
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		ended()
+		if err := c.Close(); err != nil {
+			t.Errorf("second Close: %v", err)
+		}
+		if err := c.Run(t.Context()); !errors.Is(err, ebb.ErrClosed) {
+			t.Errorf("Run after Close: %v", err)
+		}
+		if j, err := c.Job(t.Context(), id); err != nil || j.State != job.Succeeded {
+			t.Errorf("job is %s: %v", j.State, err)
+		}
+	})
+	t.Run("bad policy", func(t *testing.T) {
+		p := policy.Base("mine")
+		p.Target, p.Backoff.Base = policy.Endpoint, time.Second
+		c := open(ebb.WithPolicies(p))
+		c.HandleRaw("k", nothing)
+		var refused *policy.EnforceError
+		if err := c.Run(t.Context()); !errors.As(err, &refused) {
+			t.Errorf("Run: %v, want an EnforceError", err)
+		}
+	})
+	for name, again := range map[string]func(*ebb.Client){
+		"empty kind":     func(c *ebb.Client) { c.HandleRaw("", nothing) },
+		"no function":    func(c *ebb.Client) { c.HandleRaw("k", nil) },
+		"second handler": func(c *ebb.Client) { c.HandleRaw("k", nothing); c.HandleRaw("k", nothing) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			again(open())
+		})
+	}
+}
