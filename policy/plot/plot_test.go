@@ -132,6 +132,24 @@ func TestLongTimelineKeepsFewRows(t *testing.T) {
 	}
 }
 
+// An outage longer than the drawing was marked at its right edge, as if it
+// ended there.
+func TestOutageBeyondTheEdgeIsNotMarked(t *testing.T) {
+	p := policy.MustPreset("webhook")
+	p.Attempts, p.Backoff = 9, policy.Backoff{Base: 5 * time.Second, Factor: 1}
+	drawing, text := SVG(p, Options{}), Text(p, 100)
+	if strings.Contains(drawing, "stroke-dasharray") || strings.ContainsRune(text, markOutage) {
+		t.Error("the end of an outage of 10 min is marked in 40 s")
+	}
+	if !strings.Contains(drawing, "outage to survive: 10m, beyond this drawing") || !strings.Contains(text, "beyond the edge: the end of an outage of 10m") {
+		t.Errorf("no word of the outage:\n%s", text)
+	}
+	p = policy.MustPreset("webhook")
+	if !strings.Contains(SVG(p, Options{}), "stroke-dasharray") {
+		t.Error("an outage inside the drawing is not marked")
+	}
+}
+
 func TestScale(t *testing.T) {
 	scales := map[string]bool{"webhook": false, "scrape": false, "annual-crawl": false, "processing": false, "growing": true}
 	for _, p := range examples(t) {

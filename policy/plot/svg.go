@@ -97,17 +97,29 @@ func (c *canvas) frame(width, bottom float64) {
 		fmt.Fprintf(c, "<path d=\"M%.1f %d V%.1f\" style=\"stroke:var(--grid)\"/>\n", x, headHeight, bottom+5)
 		c.text(x, bottom+20, "middle", "soft", Short(tick))
 	}
-	if c.t.outage > 0 {
-		fmt.Fprintf(c, "<path d=\"M%.1f %d V%.1f\" style=\"stroke:var(--edge);stroke-dasharray:4 3\"/>\n", outage, headHeight-2, bottom)
-		anchor, at := "end", outage-6
-		if outage-c.left < 150 {
-			anchor, at = "start", outage+6
-		}
-		c.text(at, headHeight-8, anchor, "edge", "outage to survive: "+Short(c.t.outage))
-	}
+	c.outage(outage, bottom)
 	right := c.left + c.width + 24
 	c.text(right+delayWidth, headHeight-8, "end", "soft", "delay (with jitter)")
 	c.text(right+delayWidth+atWidth, headHeight-8, "end", "soft", "at")
+}
+
+// outage marks the end of the outage to survive, or says that it lies beyond
+// the edge.
+func (c *canvas) outage(x, bottom float64) {
+	text := "outage to survive: " + Short(c.t.outage)
+	switch {
+	case c.t.outage == 0:
+		return
+	case c.t.outage > c.t.end:
+		c.text(x-6, headHeight-8, "end", "edge", text+", beyond this drawing →")
+		return
+	}
+	fmt.Fprintf(c, "<path d=\"M%.1f %d V%.1f\" style=\"stroke:var(--edge);stroke-dasharray:4 3\"/>\n", x, headHeight-2, bottom)
+	anchor, at := "end", x-6
+	if x-c.left < 150 {
+		anchor, at = "start", x+6
+	}
+	c.text(at, headHeight-8, anchor, "edge", text)
 }
 
 func (c *canvas) row(r row, y float64) {

@@ -121,7 +121,9 @@ func (t *timeline) legend() string {
 	if has(func(r row) bool { return r.kind == cooldownRow }) {
 		parts = append(parts, "· cooldown")
 	}
-	if t.outage > 0 && t.outage <= t.end {
+	if t.outage > t.end {
+		parts = append(parts, fmt.Sprintf("beyond the edge: the end of an outage of %s", Short(t.outage)))
+	} else if t.outage > 0 {
 		parts = append(parts, fmt.Sprintf("%c end of an outage of %s", markOutage, Short(t.outage)))
 	}
 	if t.log {
