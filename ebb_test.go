@@ -206,7 +206,7 @@ func TestForeignTransaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		t.Cleanup(func() { c.Close() })
 		clients[i] = c
 	}
 	tx, err := clients[1].DB().BeginTx(t.Context(), nil)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"os"
 	"path/filepath"
 	"time"
@@ -19,7 +18,7 @@ func Example_quickstart() {
 	ctx, stop := context.WithCancel(context.Background())
 	c, err := ebb.Open(ctx, "memory:") // sqlite:app.db or postgres://… to keep them
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer c.Close()
 
@@ -29,10 +28,10 @@ func Example_quickstart() {
 		return nil
 	})
 	if _, err := c.Enqueue(ctx, ebb.Job{Kind: "welcome", Args: welcome{To: "Ada"}}); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	if err := c.Run(ctx); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	// Output:
 	// attempt 1: welcome, Ada
@@ -46,23 +45,23 @@ func ExampleClient_EnqueueTx() {
 	defer cleanup()
 	db := c.DB()
 	if _, err := db.ExecContext(ctx, `CREATE TABLE orders (id INTEGER PRIMARY KEY)`); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer tx.Rollback()
 	if _, err := tx.ExecContext(ctx, `INSERT INTO orders VALUES (7)`); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	jobs, err := c.EnqueueTx(ctx, tx, ebb.Job{Kind: "ship", Args: 7})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	if err := tx.Commit(); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	j, err := c.Job(ctx, jobs[0].ID)
 	fmt.Println(j.Kind, string(j.Args), j.State, err)
@@ -77,10 +76,10 @@ func ExampleTask_complete() {
 	c, cleanup := openTemporary(ctx)
 	defer cleanup()
 	if _, err := c.DB().ExecContext(ctx, `CREATE TABLE account (balance INTEGER)`); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	if _, err := c.DB().ExecContext(ctx, `INSERT INTO account VALUES (0)`); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	ebb.Handle(c, "deposit", func(ctx context.Context, t *ebb.Task, amount int) error {
 		defer stop()
@@ -99,16 +98,16 @@ func ExampleTask_complete() {
 	})
 	deposit, err := c.Enqueue(ctx, ebb.Job{Kind: "deposit", Args: 100})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	if err := c.Run(ctx); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 
 	after := context.WithoutCancel(ctx)
 	var balance int
 	if err := c.DB().QueryRowContext(after, `SELECT balance FROM account`).Scan(&balance); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	j, err := c.Job(after, deposit.ID)
 	fmt.Println(balance, j.State, err)
@@ -122,7 +121,7 @@ func ExampleFatal() {
 	ctx, stop := context.WithCancel(context.Background())
 	c, err := ebb.Open(ctx, "memory:", ebb.WithConcurrency(1))
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer c.Close()
 	ebb.Handle(c, "charge", func(_ context.Context, _ *ebb.Task, what string) error {
@@ -144,17 +143,17 @@ func ExampleFatal() {
 	for _, what := range append(cases, "all is well") {
 		answer, err := c.Enqueue(ctx, ebb.Job{Kind: "charge", Args: what})
 		if err != nil {
-			log.Fatal(err)
+			panic(err)
 		}
 		ids = append(ids, answer.ID)
 	}
 	if err := c.Run(ctx); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	for i, what := range cases {
 		j, err := c.Job(context.WithoutCancel(ctx), ids[i])
 		if err != nil {
-			log.Fatal(err)
+			panic(err)
 		}
 		fmt.Printf("%s: %s %s, %d attempts spent\n", what, j.State, j.Cause, j.History.Attempts)
 	}
@@ -174,7 +173,7 @@ func ExampleWithPolicies() {
 
 	c, err := ebb.Open(context.Background(), "memory:", ebb.WithPolicies(patient))
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer c.Close()
 	_, err = c.Enqueue(context.Background(), ebb.Job{Kind: "import", Policy: "patient"})
@@ -186,11 +185,11 @@ func ExampleWithPolicies() {
 func openTemporary(ctx context.Context) (c *ebb.Client, cleanup func()) {
 	dir, err := os.MkdirTemp("", "ebb")
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	c, err = ebb.Open(ctx, "sqlite:"+filepath.Join(dir, "app.db"))
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	return c, func() {
 		c.Close()

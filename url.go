@@ -16,7 +16,7 @@ import (
 func openStore(ctx context.Context, url string) (store.Store, error) {
 	scheme, rest, ok := strings.Cut(url, ":")
 	if !ok {
-		return nil, fmt.Errorf("ebb: open: %q: has no scheme; want sqlite:PATH, postgres://… or memory:", url)
+		return nil, fmt.Errorf("ebb: open: %q: has no scheme; want memory:, sqlite:PATH or postgres://…", url)
 	}
 	switch scheme {
 	case "sqlite":
@@ -29,11 +29,11 @@ func openStore(ctx context.Context, url string) (store.Store, error) {
 		return postgres.Open(ctx, url, postgres.Options{})
 	case "memory":
 		if rest != "" {
-			return nil, fmt.Errorf("ebb: open: %q: memory has no name; want memory:", url)
+			return nil, fmt.Errorf("ebb: open: %q: want memory: alone, it has no name", url)
 		}
 		return memory.New(memory.Config{}), nil
 	}
-	return nil, fmt.Errorf("ebb: open: %s:…: unknown scheme; want sqlite:PATH, postgres://… or memory:", scheme)
+	return nil, fmt.Errorf("ebb: open: %s:…: unknown scheme; want memory:, sqlite:PATH or postgres://…", scheme)
 }
 
 // sqlitePath reads the path of sqlite:PATH or sqlite:///PATH.
@@ -42,7 +42,7 @@ func sqlitePath(rest string) (string, error) {
 	case rest == "":
 		return "", fmt.Errorf("ebb: open: sqlite:: names no file; want sqlite:PATH")
 	case rest == ":memory:":
-		return "", fmt.Errorf("ebb: open: sqlite::memory:: every connection would have its own; want memory:")
+		return "", fmt.Errorf("ebb: open: sqlite::memory:: want memory: instead, every connection would have its own")
 	case strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///"):
 		return "", fmt.Errorf("ebb: open: sqlite:%s: two slashes name a host; want sqlite:%s", rest, strings.TrimPrefix(rest, "//"))
 	}
