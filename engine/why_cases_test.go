@@ -156,7 +156,7 @@ func runningCases() []whyCase {
 	const (
 		begun   = "running: is in its 1st of 4 attempts, start 1, since 12:01:00Z (23s) in process 7 (pid 4711 on alpha)"
 		beats   = "heartbeat: that process was last heard of 3s ago"
-		timeout = "timeout: it may run until 12:03:00Z (timeout 2m of policy processing@V); then it counts as timed out"
+		timeout = "timeout: it may run until about 12:03:00Z (timeout 2m of policy processing@V); then it counts as timed out"
 	)
 	return []whyCase{
 		{"running", leased, []string{begun, beats, timeout}, time.Time{}},

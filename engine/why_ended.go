@@ -75,15 +75,23 @@ func (t *telling) exhausted(last *job.Attempt, at string) {
 	case last == nil:
 		t.say("exhausted", "failed at %s with no attempts left", at)
 	case last.Rule == "window":
-		text := ""
-		if t.policy != nil && t.policy.Window > 0 {
-			text = fmt.Sprintf(" (now %s)", span(t.policy.Window))
-		}
-		t.say("exhausted", "%s; the next start would have come after the window%s of %s, counted from its first start at %s",
-			t.tryWords(last), text, t.policyWords(last.Version), clockTime(t.now, t.job.History.FirstStartAt))
+		t.say("exhausted", "%s; the next start would have come after %s", t.tryWords(last), t.windowWords(last))
 	default:
 		t.say("exhausted", "%s; %s would retry, but no attempt is left", t.tryWords(last), t.ruleWords(last))
 	}
+}
+
+// windowWords names the window that ended it, with its length as it is now.
+func (t *telling) windowWords(last *job.Attempt) string {
+	text := "the window"
+	if t.policy != nil && t.policy.Window > 0 {
+		text += fmt.Sprintf(" (now %s)", span(t.policy.Window))
+	}
+	text += " of " + t.policyWords(last.Version)
+	if first := t.job.History.FirstStartAt; !first.IsZero() {
+		text += ", counted from its first start at " + clockTime(t.now, first)
+	}
+	return text
 }
 
 func (t *telling) poison(last *job.Attempt, at string) {

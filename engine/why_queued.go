@@ -229,7 +229,7 @@ func (t *telling) running() {
 			t.cancelled.Actor, clockTime(t.now, t.cancelled.At))
 	}
 	if j.Begun && t.policy != nil && t.policy.Timeout > 0 {
-		t.say("timeout", "it may run until %s (timeout %s of policy %s@%s); then it counts as timed out",
+		t.say("timeout", "it may run until about %s (timeout %s of policy %s@%s); then it counts as timed out",
 			clockTime(t.now, j.LeasedAt.Add(t.policy.Timeout)), span(t.policy.Timeout), t.policy.Name, t.policy.Version)
 	}
 	if last := t.last(); last != nil && last.Counted != "" {

@@ -57,22 +57,24 @@ func no(err error) error { return &failed{code: exitNo, err: err, quiet: true} }
 
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(string) (string, bool)) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup, now: time.Now}
+	out := &output{Writer: stdout}
+	a := &app{stdin: stdin, stdout: out, stderr: stderr, lookup: lookup, now: time.Now}
 	root := a.root() //nolint:contextcheck // commands take the context that ExecuteContext gives them
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return exitDone
-	}
 	var f *failed
-	if !errors.As(err, &f) {
+	switch {
+	case ctx.Err() != nil && err != nil:
+		f = &failed{code: exitInterrupted, err: errors.New("interrupted")}
+	case out.err != nil: // whatever the command made of it
+		f = &failed{code: exitNo, err: fmt.Errorf("standard output: %w", out.err)}
+	case err == nil:
+		return exitDone
+	case !errors.As(err, &f):
 		f = &failed{code: exitUsage, err: err, try: "ebb --help"}
-		if ctx.Err() != nil {
-			f = &failed{code: exitInterrupted, err: errors.New("interrupted")}
-		}
 	}
 	if !f.quiet {
 		fmt.Fprintln(stderr, "ebb: "+strings.TrimPrefix(f.Error(), "ebb "))
@@ -169,7 +171,7 @@ func (a *app) paint(code, text string) string {
 	if a.noColor || !isTerminal(a.stdout) {
 		return text
 	}
-	if _, set := a.lookup("NO_COLOR"); set {
+	if text, _ := a.lookup("NO_COLOR"); text != "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
@@ -183,7 +185,25 @@ const (
 	bold   = "1"
 )
 
+// output remembers the first error of standard output, so that no command has
+// to look at each line that it prints.
+type output struct {
+	io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
 func isTerminal(w io.Writer) bool {
+	if o, ok := w.(*output); ok {
+		w = o.Writer
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return false

@@ -64,7 +64,7 @@ func past(now time.Time, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if d, err := time.ParseDuration(strings.TrimPrefix(text, "-")); err == nil && d >= 0 {
+	if d, err := time.ParseDuration(strings.TrimPrefix(text, "-")); err == nil && d >= 0 && text[0] != '+' {
 		return now.Add(-d), nil
 	}
 	if t, err := time.Parse(time.RFC3339, text); err == nil {

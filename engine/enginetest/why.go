@@ -25,7 +25,7 @@ var whyRules = []rule{
 		b.clock.Advance(3 * time.Second)
 		version := policy.MustPreset("processing").Version
 		b.why(id, "is in its 1st of 4 attempts, start 1, since 09:00:00Z (3s) in process 1 (pid 4711 on alpha)", "that process was last heard of 3s ago",
-			"it may run until 09:02:00Z (timeout 2m of policy processing@"+version+"); then it counts as timed out")
+			"it may run until about 09:02:00Z (timeout 2m of policy processing@"+version+"); then it counts as timed out")
 		f := failure.Of(failure.Server)
 		f.Status = 503
 		b.fail(j, f, "ff")
@@ -53,7 +53,7 @@ var whyRules = []rule{
 		version := policy.MustPreset("default").Version
 		b.why(id, "is in its 1st of 4 attempts, start 1, since 09:00:01Z (0s) in process 1 (pid 4711 on alpha)", "that process was last heard of 1s ago",
 			"its cancellation was ordered by maya at 09:00:01Z: its handler is told with the process's next heartbeat, and it will not run again",
-			"it may run until 09:02:01Z (timeout 2m of policy default@"+version+"); then it counts as timed out")
+			"it may run until about 09:02:01Z (timeout 2m of policy default@"+version+"); then it counts as timed out")
 	}},
 	{"strict queues and those ahead", func(b *bench) {
 		b.must(b.store.StrictQueue(b.ctx, "default", true))
