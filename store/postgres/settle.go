@@ -58,7 +58,7 @@ func (w *turning) sorted(settles []store.Settle, places []int) []*ending {
 			by[key] = e
 			endings = append(endings, e)
 		}
-		e.add(i, st, w.process, w.now)
+		e.add(i, st, w.process, w.exact)
 	}
 	return endings
 }

@@ -19,7 +19,8 @@ import (
 type turning struct {
 	store   *Store
 	process int64
-	now     time.Time
+	now     time.Time // cut to microseconds; zero = the database's
+	exact   time.Time // uncut: a due time is rounded up from it
 	batch   *pgx.Batch
 	answer  store.Turned
 
@@ -77,7 +78,7 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 }
 
 func (s *Store) turning(process int64, now time.Time) *turning {
-	return &turning{store: s, process: process, now: store.Instant(now), batch: &pgx.Batch{}, released: map[string]place{}}
+	return &turning{store: s, process: process, now: store.Instant(now), exact: now, batch: &pgx.Batch{}, released: map[string]place{}}
 }
 
 // query queues a statement whose rows are read in binary form.
