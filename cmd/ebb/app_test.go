@@ -12,8 +12,6 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-func noEnv(string) (string, bool) { return "", false }
-
 // What cannot be printed was not done: half of the commands ended with 0 on a
 // full disk, the others blamed the usage.
 func TestFullStandardOutputFails(t *testing.T) {

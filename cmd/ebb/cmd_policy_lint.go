@@ -48,8 +48,8 @@ type lintedPolicy struct {
 }
 
 // told gathers the findings and the waivers of the file's policies.
-func (f *lintedFile) told() (findings []policy.Finding, waivers []waived) {
-	for _, p := range f.Policies {
+func (c *lintedFile) told() (findings []policy.Finding, waivers []waived) {
+	for _, p := range c.Policies {
 		findings = append(findings, p.Findings...)
 		for _, w := range p.Waivers {
 			waivers = append(waivers, waived{p.Name, w})
