@@ -40,7 +40,7 @@ type conn struct {
 
 // statement returns the prepared statement; slot tells apart those of one
 // text that are open at the same time.
-func (c *conn) statement(name string, slot int) (rawStmt, error) {
+func (c *conn) statement(ctx context.Context, name string, slot int) (rawStmt, error) {
 	key := name
 	if slot > 0 {
 		key = fmt.Sprintf("%s#%d", name, slot)
@@ -52,7 +52,7 @@ func (c *conn) statement(name string, slot int) (rawStmt, error) {
 	if text == "" {
 		return nil, fmt.Errorf("sqlite: no statement is named %q", name)
 	}
-	st, err := c.PrepareContext(context.Background(), text)
+	st, err := c.PrepareContext(context.WithoutCancel(ctx), text)
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: prepare %s: %w", name, err)
 	}
@@ -66,7 +66,7 @@ func (c *conn) statement(name string, slot int) (rawStmt, error) {
 
 // exec runs a statement and returns how many rows it changed.
 func (c *conn) exec(ctx context.Context, name string, args ...any) (int64, error) {
-	st, err := c.statement(name, 0)
+	st, err := c.statement(ctx, name, 0)
 	if err != nil {
 		return 0, err
 	}
@@ -113,7 +113,7 @@ type cursor struct {
 }
 
 func (c *conn) open(ctx context.Context, name string, slot int, args []any) (*cursor, error) {
-	st, err := c.statement(name, slot)
+	st, err := c.statement(ctx, name, slot)
 	if err != nil {
 		return nil, err
 	}

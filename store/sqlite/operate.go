@@ -64,7 +64,7 @@ func (s *Store) Retry(ctx context.Context, now time.Time, actor string, seq int6
 		case job.Queued:
 			err = t.hurry(&j)
 		case job.Failed, job.Parked:
-			moved := false
+			var moved bool
 			if moved, err = t.requeue(j.State, seq); err == nil && !moved {
 				err = fmt.Errorf("store: retry: %s: its unique key %q is taken by a living job: %w", j.ID(), j.Unique, store.ErrState)
 			}

@@ -177,7 +177,7 @@ func (s *Store) Groups(ctx context.Context, f store.Filter, limit int) ([]store.
 	sel := selectionOf(f)
 	list := []store.Group{}
 	err := s.read(ctx, "groups", true, func(c *conn) error {
-		err := c.query(ctx, "groups@"+dead, append(slices.Clone(sel.args), sel.seqs), func(r row) error {
+		err := c.query(ctx, "groups", append(slices.Clone(sel.args), sel.seqs), func(r row) error {
 			class, err := r.class(3)
 			list = append(list, store.Group{
 				Fingerprint: r.text(0), Kind: r.text(1), Queue: r.text(2), Class: class, Cause: job.Cause(r.text(4)),
@@ -204,7 +204,7 @@ func (s *Store) Groups(ctx context.Context, f store.Filter, limit int) ([]store.
 func (c *conn) newestError(ctx context.Context, sel selection, g *store.Group) error {
 	args := append(slices.Clone(sel.args), sel.seqs,
 		orNull(g.Fingerprint), g.Kind, g.Queue, className(g.Class), string(g.Cause), micros(g.LastAt))
-	r, err := c.one(ctx, "group_error@"+dead, args...)
+	r, err := c.one(ctx, "group_error", args...)
 	if err == nil && r != nil {
 		g.Error = r.text(0)
 	}

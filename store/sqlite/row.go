@@ -132,7 +132,8 @@ func readJob(r row) (job.Job, error) {
 		Process: r.int(colProcess), LeasedAt: r.at(29), Begun: r.flag(30),
 		State: job.State(r.text(31)), Cause: job.Cause(r.text(32)), EndedAt: r.at(33), Config: r.text(34), Result: r.bytes(35),
 	}
-	return j, readPast(&j, r[colPast:])
+	err := readPast(&j, r[colPast:])
+	return j, err
 }
 
 // readPast reads what starts left behind: starts to progress.

@@ -54,11 +54,12 @@ func forSources(texts map[string]string) {
 	filter := texts["filter"]
 	delete(texts, "filter")
 	for name, text := range texts {
+		texts[name] = strings.ReplaceAll(text, "/*filter*/", filter)
 		if !strings.Contains(text, "/*from*/") {
 			continue
 		}
 		for _, source := range []string{everywhere, live, running, done, dead, parked} {
-			texts[name+"@"+source] = strings.NewReplacer("/*from*/", source, "/*filter*/", filter).Replace(text)
+			texts[name+"@"+source] = strings.ReplaceAll(texts[name], "/*from*/", source)
 		}
 		delete(texts, name)
 	}

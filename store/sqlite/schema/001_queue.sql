@@ -272,46 +272,52 @@ CREATE TABLE ebb_audit (
     detail TEXT    NOT NULL
 ) STRICT;
 
--- One shape for every job, wherever it stands.
+-- One shape for every job, wherever it stands. Each view is one plain SELECT
+-- without joins, with the same types, so that a list over all of them merges
+-- their orders and stops when its page is full.
 CREATE VIEW ebb_live_view AS
-SELECT j.seq, j.queue, kind, priority, due_at, coalesce(l.epoch, j.epoch) AS epoch, enqueued_at, policy, target, key, unique_key, deadline_at,
-       batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error,
-       fingerprint, version, progress, args,
-       l.process, l.leased_at, l.begun,
-       CASE WHEN l.seq IS NULL THEN 'queued' ELSE 'running' END AS state,
-       NULL AS cause, NULL AS ended_at, NULL AS config, NULL AS result
-  FROM ebb_job AS j LEFT JOIN ebb_lease AS l ON l.seq = j.seq;
+SELECT seq, queue, kind, priority, due_at,
+       CAST(coalesce((SELECT l.epoch FROM ebb_lease AS l WHERE l.seq = j.seq), epoch) AS INTEGER) AS epoch,
+       enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free,
+       first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args,
+       CAST((SELECT l.process FROM ebb_lease AS l WHERE l.seq = j.seq) AS INTEGER) AS process,
+       CAST((SELECT l.leased_at FROM ebb_lease AS l WHERE l.seq = j.seq) AS INTEGER) AS leased_at,
+       CAST((SELECT l.begun FROM ebb_lease AS l WHERE l.seq = j.seq) AS INTEGER) AS begun,
+       CAST(CASE WHEN EXISTS (SELECT 1 FROM ebb_lease AS l WHERE l.seq = j.seq) THEN 'running' ELSE 'queued' END AS TEXT) AS state,
+       CAST(NULL AS TEXT) AS cause, CAST(NULL AS INTEGER) AS ended_at, CAST(NULL AS TEXT) AS config, CAST(NULL AS BLOB) AS result
+  FROM ebb_job AS j;
 
+-- Running jobs alone, without a walk over those that wait.
 CREATE VIEW ebb_running_view AS
-SELECT j.seq, j.queue, kind, priority, due_at, l.epoch, enqueued_at, policy, target, key, unique_key, deadline_at,
-       batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error,
-       fingerprint, version, progress, args,
+SELECT j.seq, j.queue, kind, priority, due_at, l.epoch,
+       enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free,
+       first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args,
        l.process, l.leased_at, l.begun,
-       'running' AS state, NULL AS cause, NULL AS ended_at, NULL AS config, NULL AS result
+       'running' AS state, CAST(NULL AS TEXT) AS cause, CAST(NULL AS INTEGER) AS ended_at, CAST(NULL AS TEXT) AS config, CAST(NULL AS BLOB) AS result
   FROM ebb_lease AS l CROSS JOIN ebb_job AS j ON j.seq = l.seq;
 
 CREATE VIEW ebb_done_view AS
-SELECT seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at,
-       batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error,
-       fingerprint, version, progress, args,
-       NULL AS process, NULL AS leased_at, NULL AS begun,
-       state, NULL AS cause, ended_at, NULL AS config, result
+SELECT seq, queue, kind, priority, due_at, epoch,
+       enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free,
+       first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args,
+       CAST(NULL AS INTEGER) AS process, CAST(NULL AS INTEGER) AS leased_at, CAST(NULL AS INTEGER) AS begun,
+       state, CAST(NULL AS TEXT) AS cause, ended_at, CAST(NULL AS TEXT) AS config, result
   FROM ebb_done;
 
 CREATE VIEW ebb_dead_view AS
-SELECT seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at,
-       batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error,
-       fingerprint, version, progress, args,
-       NULL AS process, NULL AS leased_at, NULL AS begun,
-       'failed' AS state, cause, ended_at, NULL AS config, NULL AS result
+SELECT seq, queue, kind, priority, due_at, epoch,
+       enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free,
+       first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args,
+       CAST(NULL AS INTEGER) AS process, CAST(NULL AS INTEGER) AS leased_at, CAST(NULL AS INTEGER) AS begun,
+       CAST('failed' AS TEXT) AS state, cause, ended_at, CAST(NULL AS TEXT) AS config, CAST(NULL AS BLOB) AS result
   FROM ebb_dead;
 
 CREATE VIEW ebb_parked_view AS
-SELECT seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at,
-       batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error,
-       fingerprint, version, progress, args,
-       NULL AS process, NULL AS leased_at, NULL AS begun,
-       'parked' AS state, cause, NULL AS ended_at, config, NULL AS result
+SELECT seq, queue, kind, priority, due_at, epoch,
+       enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free,
+       first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args,
+       CAST(NULL AS INTEGER) AS process, CAST(NULL AS INTEGER) AS leased_at, CAST(NULL AS INTEGER) AS begun,
+       CAST('parked' AS TEXT) AS state, cause, CAST(NULL AS INTEGER) AS ended_at, config, CAST(NULL AS BLOB) AS result
   FROM ebb_parked;
 
 CREATE VIEW ebb_all_view AS

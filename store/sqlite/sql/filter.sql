@@ -34,13 +34,13 @@ SELECT seq FROM /*from*/
 -- name: groups
 -- In the order of the index, so that nothing is sorted but the groups.
 SELECT fingerprint, kind, queue, last_class, cause, count(*), min(ended_at), max(ended_at)
-  FROM /*from*/
+  FROM ebb_dead_view
  WHERE /*filter*/ AND (?11 IS NULL OR seq IN (SELECT value FROM json_each(?11)))
  GROUP BY fingerprint, kind, queue, last_class, cause
 
 -- name: group_error
 -- The error of the newest of a group, among those that the filter selects.
-SELECT last_error FROM /*from*/
+SELECT last_error FROM ebb_dead_view
  WHERE fingerprint IS ?12 AND kind = ?13 AND queue = ?14 AND last_class IS ?15 AND cause = ?16 AND ended_at = ?17
    AND /*filter*/ AND (?11 IS NULL OR seq IN (SELECT value FROM json_each(?11)))
  ORDER BY seq DESC LIMIT 1

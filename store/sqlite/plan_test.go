@@ -1,0 +1,196 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/store"
+)
+
+// plans are how SQLite runs the hot statements, whatever the tables hold.
+var plans = map[string][]string{
+	// claim
+	"queue_facts": {"SEARCH ebb_queue USING PRIMARY KEY (name=?)", "SEARCH ebb_tally USING PRIMARY KEY (queue=? AND state=?)"},
+	"lanes": {
+		"SCAN p VIRTUAL TABLE", "SCAN k VIRTUAL TABLE",
+		"SEARCH ebb_ready EXISTS USING PRIMARY KEY (queue=? AND kind=? AND priority=? AND due_at<?)",
+	},
+	"lane": {
+		"SEARCH r USING PRIMARY KEY (queue=? AND kind=? AND priority=? AND due_at<?)",
+		"SEARCH j USING INTEGER PRIMARY KEY (rowid=?)",
+	},
+	"unready_to": {"SEARCH ebb_ready USING PRIMARY KEY (queue=? AND kind=? AND priority=? AND (due_at,seq)<(?,?))"},
+	"unready":    {"SEARCH ebb_ready USING PRIMARY KEY (queue=? AND kind=? AND priority=? AND due_at=? AND seq=?)"},
+	"lease@run":  {"SEARCH ebb_job USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+	"lease@list": {"SEARCH ebb_job USING INTEGER PRIMARY KEY (rowid=?)", "SCAN json_each VIRTUAL TABLE"},
+	"past@list":  {"SCAN r VIRTUAL TABLE", "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)"},
+	// settle
+	"held@run":           {"SEARCH ebb_lease USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+	"held@list":          {"SEARCH ebb_lease USING INTEGER PRIMARY KEY (rowid=?)", "SCAN json_each VIRTUAL TABLE"},
+	"done_alike@run":     {"SEARCH j USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+	"done_alike@list":    {"SCAN r VIRTUAL TABLE", "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)"},
+	"again_alike@run":    {"SEARCH j USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+	"attempt_alike@run":  {"SEARCH j USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+	"attempt_alike@list": {"SCAN r VIRTUAL TABLE", "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)"},
+	"job_end@run":        {"SEARCH ebb_job USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+	"lease_end@run":      {"SEARCH ebb_lease USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+	"remember_failure":   {"SEARCH ebb_job USING INTEGER PRIMARY KEY (rowid=?)"},
+	"dead_one":           {"SEARCH ebb_job USING INTEGER PRIMARY KEY (rowid=?)"},
+	"orders":             {"SEARCH ebb_lease USING INDEX ebb_lease_ordered (process=?)"},
+	"unique_holder":      {"SEARCH ebb_job USING COVERING INDEX ebb_job_unique (unique_key=?)", "SEARCH ebb_parked USING COVERING INDEX ebb_parked_unique (unique_key=?)"},
+	"expired":            {"SEARCH j USING INDEX ebb_job_deadline (deadline_at<?)", "SEARCH ebb_lease USING INTEGER PRIMARY KEY (rowid=?)"},
+	"done_old":           {"SEARCH ebb_done USING INDEX ebb_done_ended (ended_at<?)"},
+	"dead_old":           {"SEARCH ebb_dead USING INDEX ebb_dead_ended (ended_at<?)"},
+	"attempts":           {"SEARCH ebb_attempt USING PRIMARY KEY (seq=?)"},
+	"parked_elsewhere":   {"SEARCH ebb_parked USING INDEX ebb_parked_cause (cause=? AND kind=?)", "SCAN json_each VIRTUAL TABLE", "USE TEMP B-TREE FOR ORDER BY"},
+	"groups":             {"SCAN ebb_dead USING INDEX ebb_dead_group", "SCAN json_each VIRTUAL TABLE"},
+	"group_error":        {"SEARCH ebb_dead USING INDEX ebb_dead_group (fingerprint=? AND kind=? AND queue=? AND last_class=? AND cause=? AND ended_at=?)", "SCAN json_each VIRTUAL TABLE"},
+}
+
+// filled returns a store with jobs in every place.
+func filled(t *testing.T, n int) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "ebb.db"), Options{Relaxed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	now := time.Now()
+	p, err := s.Register(t.Context(), now, store.Process{Kinds: []string{"a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := make([]job.New, n)
+	for i := range jobs {
+		jobs[i] = job.New{
+			Kind: string(rune('a' + i%3)), Priority: i % 2, DueAt: now.Add(time.Duration(i-n/2) * time.Second),
+			Batch: fmt.Sprint(i % 50), Unique: fmt.Sprint(i), DeadlineAt: now.Add(time.Duration(i) * time.Minute),
+		}
+	}
+	if _, err := s.Enqueue(t.Context(), now, jobs); err != nil {
+		t.Fatal(err)
+	}
+	claims := []store.Claim{{Queue: job.DefaultQueue, Kinds: []string{"a"}, Limit: n / 9}}
+	answer, err := s.Turn(t.Context(), store.Turn{Process: p.ID, Now: now, Claims: claims})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settles []store.Settle
+	for i, j := range answer.Claimed {
+		st := store.Settle{Ref: store.Ref{Seq: j.Seq, Epoch: j.Epoch}, To: job.Succeeded}
+		if i%2 == 0 {
+			st.To, st.Cause, st.Fingerprint = job.Failed, "fatal", fmt.Sprint(i%7)
+		}
+		settles = append(settles, st)
+	}
+	if _, err := s.Turn(t.Context(), store.Turn{Process: p.ID, Now: now, Settles: settles, Claims: claims}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+var counters = regexp.MustCompile(` (INDEX \d+:|SUBQUERY \d+)`)
+
+// planOf returns the steps that touch a table or sort.
+func planOf(t *testing.T, c *conn, name string) []string {
+	t.Helper()
+	rows, err := c.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statements[name], named(make([]any, 30)))
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	var steps []string
+	for plan := (&cursor{rows: rows, values: make([]driver.Value, 4)}); ; {
+		r, err := plan.next()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if r == nil {
+			break
+		}
+		step := counters.ReplaceAllString(r.text(3), "")
+		if strings.HasPrefix(step, "SEARCH") || strings.HasPrefix(step, "SCAN") || strings.Contains(step, "TEMP B-TREE") {
+			steps = append(steps, strings.TrimSuffix(step, ":"))
+		}
+	}
+	if err := rows.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return steps
+}
+
+// TestPlans pins the plans on an empty file, on a full one, and on one whose
+// owner ran ANALYZE.
+func TestPlans(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		jobs    int
+		analyze bool
+	}{{"empty", 0, false}, {"full", 10_000, false}, {"analyzed", 10_000, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := filled(t, c.jobs)
+			if c.analyze {
+				if _, err := s.DB().ExecContext(t.Context(), "ANALYZE"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := s.read(t.Context(), "plans", false, func(conn *conn) error {
+				for _, name := range slices.Sorted(maps.Keys(plans)) {
+					got := planOf(t, conn, name)
+					for i, step := range got {
+						got[i] = strings.TrimSuffix(regexp.MustCompile(`VIRTUAL TABLE.*`).ReplaceAllString(step, "VIRTUAL TABLE"), " ")
+					}
+					if !slices.Equal(got, plans[name]) {
+						t.Errorf("%s:\n got  %q\n want %q", name, got, plans[name])
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// Statements that may walk a table of jobs: lists by a rare filter, and what
+// is said of few rows.
+var mayWalk = regexp.MustCompile(`^(list|above)@|^groups$`)
+
+// TestNoStatementWalksTheJobs covers the statements that TestPlans does not.
+func TestNoStatementWalksTheJobs(t *testing.T) {
+	s := filled(t, 1000)
+	big := regexp.MustCompile(`^SCAN (ebb_(job|ready|done|dead|parked|attempt)|j|r)\b`)
+	err := s.read(t.Context(), "plans", false, func(c *conn) error {
+		for name := range statements {
+			for _, step := range planOf(t, c, name) {
+				if big.MatchString(step) && !strings.Contains(step, "VIRTUAL") && !mayWalk.MatchString(name) {
+					t.Errorf("%s: %s", name, step)
+				}
+			}
+		}
+		// Even those that walk never sort: they stop when the page is full.
+		for _, name := range []string{"list@" + everywhere, "list@" + live, "list@" + done, "above@" + dead, "list_batch@" + everywhere, "job"} {
+			for _, step := range planOf(t, c, name) {
+				if strings.Contains(step, "TEMP B-TREE") {
+					t.Errorf("%s sorts: %s", name, step)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
