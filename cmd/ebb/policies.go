@@ -37,6 +37,8 @@ func tryFor(err error, path string) string {
 		return "ebb policy show " + path + " (a preset, not a file)"
 	case errors.Is(err, fs.ErrNotExist):
 		return "ebb policy list"
+	case errors.As(err, new(*fs.PathError)):
+		return "a policy file that this user can read"
 	}
 	return "ebb policy schema, or docs/policy-reference.md"
 }

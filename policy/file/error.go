@@ -40,13 +40,18 @@ func (e Error) Error() string {
 }
 
 // Errors is every fault found in a file, in the order of the file; it prints
-// one a line.
+// one a line, the first maxPrinted of them.
 type Errors []Error
 
+const maxPrinted = 20
+
 func (e Errors) Error() string {
-	texts := make([]string, len(e))
-	for i, one := range e {
-		texts[i] = one.Error()
+	texts := make([]string, min(len(e), maxPrinted))
+	for i := range texts {
+		texts[i] = e[i].Error()
+	}
+	if more := len(e) - maxPrinted; more > 0 {
+		texts = append(texts, fmt.Sprintf("… and %d more", more))
 	}
 	return strings.Join(texts, "\n")
 }

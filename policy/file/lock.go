@@ -51,6 +51,9 @@ func WriteLock(path string, policies []policy.Policy) error {
 	if err != nil {
 		return err
 	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("policy lock: %s is a directory; the lock is a file, remove it", path)
+	}
 	if err := replace(path, text); err != nil {
 		return fmt.Errorf("policy lock: %w", err)
 	}

@@ -145,6 +145,9 @@ func TestWriteLockRefuses(t *testing.T) {
 	if err := file.WriteLock(filepath.Join(path, "no", "directory"), allPresets()); err == nil {
 		t.Error("a lock in no directory was written")
 	}
+	if err := file.WriteLock(t.TempDir(), allPresets()); err == nil || !strings.Contains(err.Error(), "is a directory; the lock is a file") {
+		t.Errorf("a directory in the lock's place: %v", err)
+	}
 }
 
 func TestLockForm(t *testing.T) {

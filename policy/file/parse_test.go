@@ -1,6 +1,7 @@
 package file_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -128,6 +129,15 @@ func TestFilesKeepTheirOrder(t *testing.T) {
 	}
 	if _, ok := f.Entry("beta"); ok {
 		t.Error("beta is found")
+	}
+}
+
+// A file of garbage once filled the screen, a line of error for each of its own.
+func TestErrorsPrintTheFirstTwenty(t *testing.T) {
+	_, err := file.Parse("noise.yaml", bytes.Repeat([]byte("\xff\n"), 1000))
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != 21 || lines[20] != "… and 980 more" {
+		t.Errorf("%d lines, the last %q", len(lines), lines[len(lines)-1])
 	}
 }
 
