@@ -46,9 +46,9 @@ type Errors []Error
 const maxPrinted = 20
 
 func (e Errors) Error() string {
-	texts := make([]string, min(len(e), maxPrinted))
-	for i := range texts {
-		texts[i] = e[i].Error()
+	var texts []string
+	for _, one := range e[:min(len(e), maxPrinted)] {
+		texts = append(texts, one.Error())
 	}
 	if more := len(e) - maxPrinted; more > 0 {
 		texts = append(texts, fmt.Sprintf("… and %d more", more))
