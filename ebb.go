@@ -144,6 +144,13 @@ func (c *Client) Close() error {
 // Store returns what the client works on, for what it does not offer itself.
 func (c *Client) Store() store.Store { return c.store }
 
+// Worker returns the worker that Run made; nil before that.
+func (c *Client) Worker() *worker.Worker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.worker
+}
+
 // DB returns a handle on the database for your own tables where Ebb opened it
 // for you to share: on SQLite. Transactions that EnqueueTx or Task.Complete
 // join must come from it. On PostgreSQL it is nil: use your own pool on the
@@ -199,10 +206,7 @@ func (c *Client) now() time.Time {
 
 // wake spares a worker in the same process the way through the store.
 func (c *Client) wake() {
-	c.mu.Lock()
-	w := c.worker
-	c.mu.Unlock()
-	if w != nil {
+	if w := c.Worker(); w != nil {
 		w.Wake()
 	}
 }
