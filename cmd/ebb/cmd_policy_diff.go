@@ -18,9 +18,9 @@ func (a *app) policyDiffCommand() *cobra.Command {
 each difference does. Risky is what calls targets sooner, more often or more
 at once, gives work up sooner, or takes a guard away.
 
-OLD and NEW are files, FILE#NAME, lock files or names of presets. Where one is
-a single policy and the other a file with a single policy, these two are
-compared whatever their names.
+OLD and NEW are files, FILE#NAME, lock files or names of presets. Two single
+policies are compared whatever their names; a policy asked for by name with its
+namesake in the other file.
 
 Exit codes: 0 nothing risky, and NEW lints clean; 1 a risky change or an error
 finding in NEW; 2 input that cannot be read.`,
@@ -33,15 +33,15 @@ finding in NEW; 2 input that cannot be read.`,
 }
 
 func (a *app) policyDiff(oldRef, newRef string) error {
-	old, err := a.policySet(oldRef)
+	old, oneOld, err := a.policySet(oldRef)
 	if err != nil {
 		return err
 	}
-	next, err := a.policySet(newRef)
+	next, oneNext, err := a.policySet(newRef)
 	if err != nil {
 		return err
 	}
-	old, next = pairUp(old, next)
+	old, next = pairUp(old, next, oneOld, oneNext)
 	diffs := policy.DiffSets(policiesOf(old), policiesOf(next))
 	var findings []policy.Finding
 	risky := false
@@ -69,33 +69,32 @@ func (a *app) policyDiff(oldRef, newRef string) error {
 }
 
 // policySet reads what a reference names: one policy, or all of a file.
-func (a *app) policySet(ref string) ([]file.Entry, error) {
+func (a *app) policySet(ref string) (set []file.Entry, one bool, err error) {
 	if isLock(ref) {
-		return a.lockSet(ref)
+		set, err = a.lockSet(ref)
+		return set, false, err
 	}
-	if looksLikeFile(ref) && !hasName(ref) {
+	if a.isFile(ref) && !hasName(ref) {
 		f, err := a.loadFile(ref)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		return f.Entries, nil
+		return f.Entries, false, nil
 	}
 	e, err := a.entry(ref)
-	if err != nil {
-		return nil, err
-	}
-	return []file.Entry{e}, nil
+	return []file.Entry{e}, true, err
 }
 
-// pairUp compares two single policies whatever their names, and a single
-// policy with its namesake alone.
-func pairUp(old, next []file.Entry) (o, n []file.Entry) {
+// pairUp compares two single policies whatever their names, and one policy
+// that was asked for with its namesake alone. Of two files every policy
+// counts: what one has and the other lacks is a difference.
+func pairUp(old, next []file.Entry, oneOld, oneNext bool) (o, n []file.Entry) {
 	switch {
 	case len(old) == 1 && len(next) == 1:
 		old[0].Policy.Name = next[0].Policy.Name
-	case len(old) == 1:
+	case oneOld:
 		next = namesake(next, old[0].Policy.Name)
-	case len(next) == 1:
+	case oneNext:
 		old = namesake(old, next[0].Policy.Name)
 	}
 	return old, next

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -62,7 +63,7 @@ func (a *app) policyFiles(args []string) ([]string, error) {
 // the configured file or of a preset.
 func (a *app) entry(ref string) (file.Entry, error) {
 	path, name, hasName := strings.Cut(ref, "#")
-	if !hasName && !looksLikeFile(ref) {
+	if !hasName && !a.isFile(ref) {
 		return a.named(ref)
 	}
 	f, err := a.loadFile(path)
@@ -114,6 +115,16 @@ func (a *app) effective(e file.Entry) (file.Entry, error) {
 }
 
 func looksLikeFile(ref string) bool { return ref == "-" || strings.ContainsAny(ref, "./\\") }
+
+// isFile reports whether a reference without # is a file: by its looks, or
+// because no preset has that name and a file has.
+func (a *app) isFile(ref string) bool {
+	if looksLikeFile(ref) || policy.IsPreset(ref) {
+		return looksLikeFile(ref)
+	}
+	info, err := os.Stat(ref)
+	return err == nil && info.Mode().IsRegular()
+}
 
 func names(f *file.File) []string {
 	var list []string
