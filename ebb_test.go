@@ -7,8 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/ebbhq/ebb"
 	"github.com/ebbhq/ebb/failure"
@@ -16,28 +19,46 @@ import (
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/store/memory"
+	"github.com/ebbhq/ebb/store/pgtest"
 	"github.com/ebbhq/ebb/worker"
 )
 
 type greeting struct{ Name string }
 
-// databases opens a fresh client on each kind of database that needs no server.
-func databases(t *testing.T, test func(t *testing.T, c *ebb.Client), options ...ebb.Option) {
-	for name, url := range map[string]string{"memory": "memory:", "sqlite": "sqlite:"} {
+func TestMain(m *testing.M) { os.Exit(pgtest.Run(m)) }
+
+// databases runs a test on a fresh one of each. open gives a client on it,
+// closed when the test ends.
+func databases(t *testing.T, test func(t *testing.T, open func(options ...ebb.Option) *ebb.Client)) {
+	kept := memory.New(memory.Config{})
+	for name, open := range map[string]func(t *testing.T) func(options ...ebb.Option) (*ebb.Client, error){
+		"memory": func(*testing.T) func(...ebb.Option) (*ebb.Client, error) {
+			return func(o ...ebb.Option) (*ebb.Client, error) { return ebb.New(kept, o...) }
+		},
+		"sqlite": func(t *testing.T) func(...ebb.Option) (*ebb.Client, error) {
+			url := "sqlite:" + filepath.Join(t.TempDir(), "ebb.db")
+			return func(o ...ebb.Option) (*ebb.Client, error) { return ebb.Open(t.Context(), url, o...) }
+		},
+		"postgres": func(t *testing.T) func(...ebb.Option) (*ebb.Client, error) {
+			url := pgtest.Database(t)
+			return func(o ...ebb.Option) (*ebb.Client, error) { return ebb.Open(t.Context(), url, o...) }
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
-			if url == "sqlite:" {
-				url += filepath.Join(t.TempDir(), "ebb.db")
-			}
-			c, err := ebb.Open(t.Context(), url, options...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := c.Close(); err != nil {
-					t.Error(err)
+			opener := open(t)
+			test(t, func(options ...ebb.Option) *ebb.Client {
+				c, err := opener(options...)
+				if err != nil {
+					t.Fatal(err)
 				}
+				t.Cleanup(func() {
+					if err := c.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+				return c
 			})
-			test(t, c)
 		})
 	}
 }
@@ -64,7 +85,8 @@ func enqueue(t *testing.T, c *ebb.Client, j ebb.Job) string {
 }
 
 func TestEnqueueAndRun(t *testing.T) {
-	databases(t, func(t *testing.T, c *ebb.Client) {
+	databases(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
+		c := open()
 		names := make(chan string, 9)
 		ebb.Handle(c, "greet", func(_ context.Context, task *ebb.Task, args greeting) error {
 			task.SetResult([]byte("hello " + args.Name))
@@ -107,7 +129,8 @@ func TestEnqueueAndRun(t *testing.T) {
 }
 
 func TestUniqueCancelRetry(t *testing.T) {
-	databases(t, func(t *testing.T, c *ebb.Client) {
+	databases(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
+		c := open()
 		tomorrow := time.Now().Add(24 * time.Hour)
 		first := enqueue(t, c, ebb.Job{Kind: "k", Unique: "u", DueAt: tomorrow})
 		again, err := c.Enqueue(t.Context(), ebb.Job{Kind: "k", Unique: "u"})
@@ -133,6 +156,107 @@ func TestUniqueCancelRetry(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTwoClients: two processes' worth of workers share a database. Every job
+// is done; none that succeeded runs twice; those that fail once run once more.
+func TestTwoClients(t *testing.T) {
+	const jobs = 2000
+	again := policy.Base("again")
+	again.Target, again.Concurrency, again.Batch = policy.Process, 500, 500
+	again.Backoff = policy.Backoff{Base: time.Millisecond, Factor: 1}
+	again.Waivers = []policy.Waiver{{Rule: "floor", Reason: "calls nobody", Expires: time.Now().AddDate(0, 0, 1)}}
+	databases(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
+		var starts [jobs]atomic.Int32
+		var left atomic.Int32
+		left.Store(jobs)
+		done := make(chan struct{})
+		var ends []func()
+		var clients []*ebb.Client
+		for range 2 {
+			c := open(ebb.WithPolicies(again), ebb.WithConcurrency(500))
+			ebb.Handle(c, "work", func(_ context.Context, task *ebb.Task, n int) error {
+				if starts[n].Add(1) == 1 && n%10 == 0 {
+					return errors.New("once")
+				}
+				if left.Add(-1) == 0 {
+					close(done)
+				}
+				return nil
+			})
+			clients = append(clients, c)
+		}
+		list := make([]ebb.Job, jobs)
+		for n := range list {
+			list[n] = ebb.Job{Kind: "work", Args: n, Policy: "again"}
+		}
+		if _, err := clients[0].EnqueueMany(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range clients {
+			ends = append(ends, background(t, c))
+		}
+		<-done
+		for i, c := range clients {
+			c.Stop()
+			ends[i]()
+		}
+		for n := range starts {
+			want := int32(1)
+			if n%10 == 0 {
+				want = 2
+			}
+			if got := starts[n].Load(); got != want {
+				t.Errorf("job %d started %d times, want %d", n, got, want)
+			}
+		}
+	})
+}
+
+// TestPostgresTransaction: a pgx.Tx and a *sql.Tx of the same database can be
+// joined.
+func TestPostgresTransaction(t *testing.T) {
+	url := pgtest.Database(t)
+	c, err := ebb.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if c.DB() != nil {
+		t.Error("DB is not nil: on PostgreSQL the pool is the user's")
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	c.HandleRaw("k", func(ctx context.Context, task *ebb.Task) error {
+		tx, err := conn.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback(ctx)
+		if err := task.Complete(ctx, tx); err != nil {
+			return err
+		}
+		defer c.Stop()
+		return tx.Commit(ctx)
+	})
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := c.EnqueueTx(t.Context(), tx, ebb.Job{Kind: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	background(t, c)()
+	if j, err := c.Job(t.Context(), answers[0].ID); err != nil || j.State != job.Succeeded {
+		t.Errorf("job is %s: %v", j.State, err)
+	}
 }
 
 func second[T any](_ T, err error) error { return err }
