@@ -1,0 +1,97 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// sources returns the module's files of that ending, by their paths from the
+// root, without what git or tools keep there.
+func sources(t *testing.T, ending string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && path != root && (strings.HasPrefix(name, ".") && name != ".github" || name == "node_modules" || name == "bin" || name == "bench") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(name, ending) {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		from, _ := filepath.Rel(root, path)
+		files[filepath.ToSlash(from)] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+var link = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+
+// Relative links of the documents lead somewhere.
+func TestDocsHaveNoDeadLinks(t *testing.T) {
+	links := 0
+	for name, text := range sources(t, ".md") {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+				continue
+			}
+			links++
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(name), m[1])); err != nil {
+				t.Errorf("%s: link to %s: %v", name, m[1], err)
+			}
+		}
+	}
+	if links < 20 {
+		t.Errorf("found %d relative links: the search is broken", links)
+	}
+}
+
+// The index of decision records has a row for each of them.
+func TestDecisionRecordsAreIndexed(t *testing.T) {
+	docs := sources(t, ".md")
+	index := docs["docs/adr/README.md"]
+	for name := range docs {
+		dir, file := filepath.Split(name)
+		if dir == "docs/adr/" && file != "README.md" && strings.Count(index, "\n| ["+file[:4]+"]("+file+") |") != 1 {
+			t.Errorf("docs/adr/README.md has no row for %s, or several", file)
+		}
+	}
+}
+
+// decisions.md and the other documents cite tests that exist.
+func TestDocsCiteTestsThatExist(t *testing.T) {
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)`)
+	var known []string
+	for _, text := range sources(t, "_test.go") {
+		for _, m := range declared.FindAllStringSubmatch(text, -1) {
+			known = append(known, m[1])
+		}
+	}
+	cited := regexp.MustCompile(`\b(?:Test|Fuzz|Example)[A-Z]\w+`)
+	found := 0
+	for name, text := range sources(t, ".md") {
+		for _, test := range cited.FindAllString(text, -1) {
+			found++
+			if !slices.Contains(known, test) {
+				t.Errorf("%s cites %s, which does not exist", name, test)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("found %d cited tests: the search is broken", found)
+	}
+}
