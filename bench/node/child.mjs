@@ -13,10 +13,11 @@ export async function timed(f) {
   return { seconds: (performance.now() - began) / 1000 }
 }
 
-// A connection string of libpq's keyword form, as node-postgres wants it.
+// A URL of a database behind a unix socket, as node-postgres wants it.
 export function connection(dsn) {
-  const parts = Object.fromEntries(dsn.split(' ').map((p) => p.split('=')))
-  return { host: parts.host, port: Number(parts.port), user: parts.user, database: parts.dbname }
+  const url = new URL(dsn)
+  const given = (name) => url.searchParams.get(name)
+  return { host: given('host'), port: Number(given('port')), user: given('user'), database: url.pathname.slice(1) }
 }
 
 export async function serve(handlers) {

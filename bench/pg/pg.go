@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,9 +99,9 @@ func (c *Cluster) postmaster() (pid int, err error) {
 	return pid, err
 }
 
-// DSN names a database of the cluster.
+// DSN is the URL of a database of the cluster.
 func (c *Cluster) DSN(database string) string {
-	return fmt.Sprintf("host=%s port=5432 user=ebb dbname=%s", c.dir, database)
+	return "postgres:///" + database + "?user=ebb&port=5432&host=" + url.QueryEscape(c.dir)
 }
 
 // Stop ends the server.

@@ -2,97 +2,99 @@ package queue
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
+	"encoding/json"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/ebbhq/ebb"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
-	"github.com/ebbhq/ebb/worker"
 )
 
-// Ebb is a worker over one of its stores, as the root package runs it.
+// Ebb is used through its front door, as a program would.
 type Ebb struct {
-	Open  func(ctx context.Context, dsn string) (store.Store, error)
-	store store.Store
+	// Scheme is put before a database's name to make it a URL.
+	Scheme string
+
+	client *ebb.Client
+	probe  *pgx.Conn
 }
 
 const ebbPolicy = "bench"
+
+// ebbSlots is how many handlers run at once where the load does not say: they
+// are goroutines, and a claim takes half of the slots.
+const ebbSlots = 4 * AllWorkers
 
 // noDelay is the policy of the load: a retry follows at once. The contract
 // forbids that for real work, so the rule is waived.
 func noDelay() policy.Policy {
 	p := policy.Base(ebbPolicy)
 	p.Target = policy.Process
-	p.Concurrency, p.Batch = AllWorkers*ebbPrefetch, AllWorkers*ebbPrefetch
+	p.Concurrency, p.Batch = ebbSlots, ebbSlots
 	p.Timeout = time.Minute
 	p.Backoff = policy.Backoff{Base: time.Microsecond, Factor: 1}
 	p.Waivers = []policy.Waiver{{Rule: "floor", Reason: "measures the queue, calls nobody", Expires: time.Now().AddDate(0, 0, 1)}}
 	return p
 }
 
-// ebbPrefetch: handlers are goroutines, so more of them than AllWorkers cost
-// little where jobs are short.
-const ebbPrefetch = 4
-
-// Setup opens the store; an empty database is migrated.
+// Setup opens the database; an empty one is migrated.
 func (e *Ebb) Setup(ctx context.Context, dsn string) (err error) {
-	e.store, err = e.Open(ctx, dsn)
+	if e.client, err = ebb.Open(ctx, e.Scheme+dsn); err != nil {
+		return err
+	}
+	if e.Scheme == "" {
+		e.probe, err = pgx.Connect(ctx, dsn)
+	}
 	return err
 }
 
 // Insert enqueues a batch.
 func (e *Ebb) Insert(ctx context.Context, jobs []Job) error {
-	batch := make([]job.New, len(jobs))
+	batch := make([]ebb.Job, len(jobs))
 	for i, j := range jobs {
-		batch[i] = job.New{Kind: "noop", Queue: job.DefaultQueue, Policy: ebbPolicy, Args: j.Args, DueAt: j.Due}
+		batch[i] = ebb.Job{Kind: "noop", Policy: ebbPolicy, Args: json.RawMessage(j.Args), DueAt: j.Due}
 	}
-	_, err := e.store.Enqueue(ctx, time.Time{}, batch)
+	_, err := e.client.EnqueueMany(ctx, batch)
 	return err
 }
 
-// Work runs a worker.
+// Work runs a client over the same store.
 func (e *Ebb) Work(ctx context.Context, workers int, handle Handler) (func() error, error) {
 	if workers == AllWorkers {
-		workers *= ebbPrefetch
+		workers = ebbSlots
 	}
-	w, err := worker.New(e.store, worker.Config{
-		Handlers:    map[string]worker.Handler{"noop": func(ctx context.Context, t *worker.Task) error { return handle(ctx, t.Args()) }},
-		Policies:    []policy.Policy{noDelay()},
-		Concurrency: workers,
-		Observe: func(e worker.Event) {
-			if e.What == worker.Erred {
-				fmt.Fprintln(os.Stderr, "ebb:", e.Text, e.Err)
-			}
-		},
-	})
+	runner, err := ebb.New(e.client.Store(), ebb.WithPolicies(noDelay()), ebb.WithConcurrency(workers))
 	if err != nil {
 		return nil, err
 	}
+	runner.HandleRaw("noop", func(ctx context.Context, t *ebb.Task) error { return handle(ctx, t.Args()) })
 	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx) }()
-	return func() error { w.Stop(); return <-ended }, nil
+	go func() { ended <- runner.Run(ctx) }()
+	return func() error { runner.Stop(); return <-ended }, nil
 }
 
-// Left looks at the least due time of a job that is queued, and for leases.
-func (e *Ebb) Left(ctx context.Context) (bool, error) {
-	for _, state := range []job.State{job.Running, job.Queued} {
-		jobs, err := e.store.List(ctx, store.Filter{State: state}, store.Page{Limit: 1})
-		if err != nil {
-			return false, err
-		}
-		if len(jobs) > 0 && !jobs[0].DueAt.After(time.Now()) {
-			return true, nil
-		}
+// Left looks for a job that is due or leased. On PostgreSQL it follows the
+// index of claims, where running jobs stand as well.
+func (e *Ebb) Left(ctx context.Context) (left bool, err error) {
+	if e.probe != nil {
+		err = e.probe.QueryRow(ctx, `SELECT EXISTS (SELECT FROM ebb_job WHERE queue = 'default' AND priority = 0 AND due_at <= now())`).Scan(&left)
+		return left, err
 	}
-	return false, nil
+	leased, err := e.client.Store().List(ctx, store.Filter{State: job.Running}, store.Page{Limit: 1})
+	if err != nil || len(leased) > 0 {
+		return true, err
+	}
+	due, err := e.client.Store().NextDue(ctx, []string{job.DefaultQueue})
+	return !due.IsZero() && !due.After(time.Now()), err
 }
 
-// Close closes the store.
+// Close closes the database.
 func (e *Ebb) Close() {
-	if err := e.store.Close(); err != nil && !errors.Is(err, context.Canceled) {
-		fmt.Fprintln(os.Stderr, "ebb: close:", err)
+	if e.probe != nil {
+		_ = e.probe.Close(context.Background())
 	}
+	must(e.client.Close())
 }

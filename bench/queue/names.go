@@ -1,28 +1,26 @@
 package queue
 
 import (
-	"context"
-
-	"github.com/ebbhq/ebb/store"
-	"github.com/ebbhq/ebb/store/sqlite"
+	"maps"
+	"slices"
 )
+
+// systems are those written in Go, by the names that children are started with.
+var systems = map[string]func() Queue{
+	"ebb":         func() Queue { return &Ebb{} },
+	"ebb-sqlite":  func() Queue { return &Ebb{Scheme: "sqlite:"} },
+	"lean":        func() Queue { return &Lean{} },
+	"lean-sqlite": func() Queue { return &LeanSQLite{} },
+	"river":       func() Queue { return &River{} },
+}
 
 // New returns the system of a name, nil if there is none.
 func New(name string) Queue {
-	switch name {
-	case "ebb-sqlite":
-		return &Ebb{Open: func(ctx context.Context, path string) (store.Store, error) {
-			return sqlite.Open(ctx, path, sqlite.Options{})
-		}}
-	case "lean":
-		return &Lean{}
-	case "lean-sqlite":
-		return &LeanSQLite{}
-	case "river":
-		return &River{}
+	if found := systems[name]; found != nil {
+		return found()
 	}
 	return nil
 }
 
 // Names lists what New knows.
-func Names() []string { return []string{"ebb-sqlite", "lean", "lean-sqlite", "river"} }
+func Names() []string { return slices.Sorted(maps.Keys(systems)) }

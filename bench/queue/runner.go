@@ -101,8 +101,8 @@ func (r *Runner) drain(ctx context.Context, n, workers int, handle Handler) (chi
 	}
 	select {
 	case <-all:
-	case <-time.After(5 * time.Minute):
-		return child.Answer{}, fmt.Errorf("only %d of %d jobs ran within 5 minutes", done.Load(), n)
+	case <-time.After(2 * time.Minute):
+		return child.Answer{}, fmt.Errorf("only %d of %d jobs ran within 2 minutes", done.Load(), n)
 	}
 	if err := r.settled(ctx); err != nil {
 		return child.Answer{}, err

@@ -178,8 +178,8 @@ func (l *lite) drain(ctx context.Context, n int, handle func(int64) error) (floa
 	}
 	select {
 	case <-all:
-	case <-time.After(5 * time.Minute):
-		return 0, fmt.Errorf("only %d of %d jobs ran within 5 minutes", done.Load(), n)
+	case <-time.After(2 * time.Minute):
+		return 0, fmt.Errorf("only %d of %d jobs ran within 2 minutes", done.Load(), n)
 	}
 	for left := true; left; time.Sleep(time.Millisecond) {
 		err := l.db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM river_job WHERE state <> 'completed')").Scan(&left)
