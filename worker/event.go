@@ -52,16 +52,13 @@ const (
 	Stopped    EventKind = "stopped"    // nothing is left
 )
 
-// observe tells of a job.
-func (w *Worker) observe(what EventKind, r *run, change func(*Event)) {
+// observe tells of a job: what is said of it in e, and the rest.
+func (w *Worker) observe(r *run, e Event) {
 	if w.config.Observe == nil {
 		return
 	}
-	e := Event{What: what, At: w.now(), Process: r.process, Job: r.job}
+	e.At, e.Process, e.Job = w.now(), r.process, r.job
 	e.Job.Args = nil
-	if change != nil {
-		change(&e)
-	}
 	w.config.Observe(e)
 }
 

@@ -52,8 +52,9 @@ func TestPolicyConcurrency(t *testing.T) {
 		if narrow.most.Load() != 3 || broad.most.Load() > 20 || broad.total.Load() != 60 {
 			t.Errorf("narrow: %d at once; broad: %d at once, %d done; want 3, at most 20, 60", narrow.most.Load(), broad.most.Load(), broad.total.Load())
 		}
-		if got := narrow.total.Load(); got != 33 {
-			t.Errorf("%d narrow starts in 10.5 s of 3 a second, want 33", got)
+		// All slots may be taken by others for a second, but not for long.
+		if got := narrow.total.Load(); got < 25 || got > 33 {
+			t.Errorf("%d narrow starts in 10.5 s of 3 a second, want about 33", got)
 		}
 		pass(time.Minute)
 		if narrow.total.Load() != 60 {

@@ -227,7 +227,7 @@ func (l *loop) arrive(j job.Job) {
 	r := &run{worker: l.Worker, job: j, process: l.process, handler: l.config.Handlers[j.Kind], policy: l.policyOf(&j)}
 	r.history, r.report = j.History, j.Progress
 	l.leases[j.Seq] = r
-	l.observe(Claimed, r, nil)
+	l.observe(r, Event{What: Claimed})
 	switch {
 	case l.phase != working:
 		l.giveBack(r, "stopping")
@@ -247,7 +247,7 @@ func (l *loop) admit(r *run, now time.Time) {
 	switch {
 	case !r.job.Begun && len(l.suspects) < l.config.Concurrency:
 		l.suspects = append(l.suspects, r)
-		l.observe(Held, r, func(e *Event) { e.Text = "crashed twice or more: runs alone" })
+		l.observe(r, Event{What: Held, Text: "crashed twice or more: runs alone"})
 	case !r.job.Begun:
 		l.giveBack(r, "too many wait to run alone")
 	case l.running < l.config.Concurrency && r.pace.admits(now, r.job.Seq):
@@ -266,14 +266,14 @@ func (l *loop) start(r *run, now time.Time) {
 	if softLimit(r.policy) > 0 {
 		r.pace.timeouts.add(r)
 	}
-	l.observe(Started, r, nil)
+	l.observe(r, Event{What: Started})
 	r.begin(l.runs, now)
 }
 
 // giveBack returns a lease whose handler did not begin: free of charge and to
 // its old place.
 func (l *loop) giveBack(r *run, why string) {
-	l.observe(Held, r, func(e *Event) { e.Text = why })
+	l.observe(r, Event{What: Held, Text: why})
 	if !r.job.Begun {
 		l.returns = append(l.returns, r)
 		return
@@ -333,7 +333,7 @@ func (l *loop) giveUp(r *run, cause error) {
 	default:
 		r.failed(now, failure.New(failure.Interrupted, "stuck", err), "")
 	}
-	l.observe(Stuck, r, func(e *Event) { e.Took = now.Sub(r.startedAt) })
+	l.observe(r, Event{What: Stuck, Took: now.Sub(r.startedAt)})
 	l.finished(r)
 }
 

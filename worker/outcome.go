@@ -16,11 +16,15 @@ import (
 // verdict is what the observer hears when the store has the settle.
 type verdict struct {
 	to        job.State
-	failure   failure.Failure
-	decision  retry.Decision
-	completed bool // perhaps: in the handler's own transaction
+	why       *judgement // nil where the job succeeded
+	completed bool       // perhaps: in the handler's own transaction
 	// unspent means that no handler began: the lease goes back to its place.
 	unspent bool
+}
+
+type judgement struct {
+	failure  failure.Failure
+	decision retry.Decision
 }
 
 var errUncommitted = failure.New(failure.Plain, "not_committed",
@@ -36,6 +40,9 @@ func panicked(v error) error {
 // timeout from a stop no more than "context canceled" does. What the handler
 // named or ordered itself stands.
 func because(cause, err error, classifiers []failure.Classifier) error {
+	if cause == nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
 	var named *failure.Error
 	f := failure.Classify(err, classifiers...)
 	vague := f.Class == failure.Plain || f.Class == failure.Interrupted || f.Class == failure.Timeout
@@ -46,12 +53,10 @@ func because(cause, err error, classifiers []failure.Classifier) error {
 		return failure.New(failure.Timeout, "", err)
 	case cause != nil:
 		return failure.New(failure.Interrupted, "", err)
-	case errors.Is(err, context.Canceled):
-		// Nobody told it to stop: it was a context of its own. As an
-		// interruption it would be free, at once and for ever.
-		return failure.New(failure.Plain, "context_canceled", err)
 	}
-	return err
+	// Nobody told it to stop: it was a context of its own. As an interruption
+	// it would be free, at once and for ever.
+	return failure.New(failure.Plain, "context_canceled", err)
 }
 
 // succeeded is the settle of a start that is done.
@@ -78,7 +83,7 @@ func (r *run) failed(now time.Time, err error, stack string) {
 	r.settle = settleOf(r.ref(), f, d, w.fingerprint)
 	r.settle.Attempt = attemptOf(&r.job, r.process, r.startedAt, now, f, d)
 	r.settle.Attempt.Stack = stack
-	r.verdict = verdict{to: r.settle.To, failure: f, decision: d}
+	r.verdict = verdict{to: r.settle.To, why: &judgement{f, d}}
 }
 
 // cancelled ends a start that an operator cancelled.
@@ -89,7 +94,7 @@ func (r *run) cancelled(now time.Time, err error) {
 	a := attemptOf(&r.job, r.process, r.startedAt, now, f, retry.Decision{Counted: retry.CountedApart, Rule: "operator/cancel", Version: r.policy.Version, Next: h})
 	a.Action = "cancel"
 	r.settle = store.Settle{Ref: r.ref(), To: job.Cancelled, History: h, Attempt: a, Fingerprint: Fingerprint(f)}
-	r.verdict = verdict{to: job.Cancelled, failure: f}
+	r.verdict = verdict{to: job.Cancelled, why: &judgement{failure: f}}
 }
 
 // settleOf turns a decision into what the store does.

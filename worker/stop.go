@@ -54,12 +54,12 @@ func (l *loop) order(process int64, refs []store.Ref) {
 		}
 		if r.cancel != nil {
 			if _, already := l.doomed[r]; !already && !r.ended.Load() {
-				l.observe(Ordered, r, nil)
+				l.observe(r, Event{What: Ordered})
 				l.doom(r, ErrCancelled)
 			}
 			continue
 		}
-		l.observe(Ordered, r, nil)
+		l.observe(r, Event{What: Ordered})
 		l.cancelUnbegun(r)
 	}
 }

@@ -177,31 +177,37 @@ func (l *loop) settled(t *turn, answer store.Turned) {
 	now := l.now()
 	for i, r := range t.runs {
 		delete(l.leases, r.job.Seq)
-		done, v := answer.Settled[i], r.verdict
-		if done && r.settle.To == job.Queued && !v.unspent {
+		done, unspent := answer.Settled[i], r.verdict.unspent
+		if done && r.settle.To == job.Queued && !unspent {
 			due := store.Due(now, r.settle.Delay)
 			l.dues.add(due)
 			if r.policy.Slot == policy.SlotKeep && r.settle.Delay > 0 {
 				r.pace.keep(r.job.Seq, due)
 			}
 		}
-		if l.config.Observe == nil || v.unspent {
+		if l.config.Observe == nil || unspent {
 			continue
 		}
-		what := Settled
-		if !done {
-			what = Refused
-		}
-		if v.completed && !done { // the handler's transaction was committed
-			what, v = Settled, verdict{to: job.Succeeded}
-		}
-		l.observe(what, r, func(e *Event) {
-			e.To, e.Failure, e.Decision = v.to, v.failure, v.decision
-			if a := r.settle.Attempt; a != nil {
-				e.Took = a.EndedAt.Sub(a.StartedAt)
-			}
-		})
+		l.observe(r, settledEvent(r, done))
 	}
+}
+
+func settledEvent(r *run, done bool) Event {
+	e := Event{What: Settled, To: r.verdict.to}
+	if a := r.settle.Attempt; a != nil {
+		e.Took = a.EndedAt.Sub(a.StartedAt)
+	}
+	if !done {
+		if r.verdict.completed { // the handler's transaction was committed
+			e.To = job.Succeeded
+			return e
+		}
+		e.What = Refused
+	}
+	if why := r.verdict.why; why != nil {
+		e.Failure, e.Decision = why.failure, why.decision
+	}
+	return e
 }
 
 // began starts a suspect whose lease is marked as begun now.
@@ -210,7 +216,7 @@ func (l *loop) began(r *run, ok bool) {
 	case !ok:
 		delete(l.leases, r.job.Seq)
 		l.suspect = nil
-		l.observe(Refused, r, nil)
+		l.observe(r, Event{What: Refused})
 	case r.settle.To != "" || l.phase != working: // cancelled or stopped meanwhile
 		r.job.Begun = true
 		l.suspect = nil
