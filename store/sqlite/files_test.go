@@ -127,7 +127,7 @@ func TestMigrateUpAndDown(t *testing.T) {
 	before := schemaOf(t, db)
 	for range 2 {
 		for _, step := range []struct {
-			direction sqlite.Direction
+			direction string
 			applied   bool
 		}{{sqlite.Status, false}, {sqlite.Up, true}, {sqlite.Up, true}, {sqlite.Status, true}, {sqlite.Down, false}, {sqlite.Down, false}} {
 			steps, err := sqlite.Migrate(t.Context(), path, step.direction)
@@ -173,20 +173,16 @@ func schemaOf(t *testing.T, db *sql.DB) string {
 func ledgerOf(t *testing.T, db *sql.DB) string {
 	t.Helper()
 	var text string
-	if err := db.QueryRowContext(t.Context(), "SELECT sql FROM sqlite_schema WHERE name = 'ebb_migration'").Scan(&text); err != nil {
+	if err := db.QueryRowContext(t.Context(), "SELECT sql FROM sqlite_schema WHERE name = 'ebb_schema'").Scan(&text); err != nil {
 		t.Fatal(err)
 	}
 	return text + "\n"
 }
 
 func TestPrintedSQLIsTheSchema(t *testing.T) {
-	script, err := sqlite.SQL()
-	if err != nil {
-		t.Fatal(err)
-	}
 	byHand := filepath.Join(t.TempDir(), "hand.db")
 	db := direct(t, byHand)
-	if _, err := db.ExecContext(t.Context(), script); err != nil {
+	if _, err := db.ExecContext(t.Context(), sqlite.SQL()); err != nil {
 		t.Fatal(err)
 	}
 	migrated := filepath.Join(t.TempDir(), "ebb.db")
@@ -204,7 +200,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	if err := openAt(t, path, sqlite.Options{}).Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := direct(t, path).ExecContext(t.Context(), "INSERT INTO ebb_migration VALUES (99, 'later', 0)"); err != nil {
+	if _, err := direct(t, path).ExecContext(t.Context(), "INSERT INTO ebb_schema VALUES (99, 'later', 0)"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{}); !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), "newer") {

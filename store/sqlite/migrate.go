@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -17,83 +18,73 @@ import (
 //go:embed schema/*.sql
 var schemaFiles embed.FS
 
-// Direction is which way Migrate goes.
-type Direction string
-
+// Directions of Migrate.
 const (
-	Up     Direction = "up"     // to the newest schema
-	Down   Direction = "down"   // one step back; the step's tables and all their rows are dropped
-	Status Direction = "status" // nowhere
+	Up     = "up"     // to the newest version
+	Down   = "down"   // one version back; what its tables hold is lost
+	Status = "status" // change nothing
 )
 
-// Migration is one step of the schema.
+// Migration is one version of the schema.
 type Migration struct {
 	Version   int
 	Name      string
 	AppliedAt time.Time // zero = not applied
-	up, down  string
+
+	up, down string
 }
 
-// ledger is where applied steps are remembered.
-const ledger = `CREATE TABLE IF NOT EXISTS ebb_migration (
+// versionTable remembers what was applied.
+const versionTable = `CREATE TABLE IF NOT EXISTS ebb_schema (
     version    INTEGER PRIMARY KEY,
     name       TEXT    NOT NULL,
     applied_at INTEGER NOT NULL -- microseconds since 1970, UTC
 ) STRICT;
 `
 
-// migrations are the steps, oldest first.
-func migrations() ([]Migration, error) {
-	files, err := schemaFiles.ReadDir("schema")
+// migrations lists schema/NNN_name.sql in order.
+func migrations(schema fs.FS) []Migration {
+	files, err := fs.ReadDir(schema, "schema")
 	if err != nil {
-		return nil, err
+		panic(err) // embedded: cannot be absent
 	}
-	var steps []Migration
-	for _, f := range files {
-		text, err := schemaFiles.ReadFile("schema/" + f.Name())
+	list := make([]Migration, len(files))
+	for i, f := range files {
+		text, err := fs.ReadFile(schema, "schema/"+f.Name())
 		if err != nil {
-			return nil, err
+			panic(err)
 		}
 		number, name, _ := strings.Cut(strings.TrimSuffix(f.Name(), ".sql"), "_")
 		version, err := strconv.Atoi(number)
-		if err != nil {
-			return nil, fmt.Errorf("sqlite: schema/%s: want NNN_name.sql: %w", f.Name(), err)
+		up, down, found := strings.Cut(string(text), "\n-- down\n")
+		if err != nil || version != i+1 || !found {
+			panic(fmt.Sprintf("sqlite: schema/%s: want NNN_name.sql in order, with a part \"-- down\"", f.Name()))
 		}
-		_, both, _ := strings.Cut(string(text), "\n-- up\n")
-		up, down, ok := strings.Cut(both, "\n-- down\n")
-		if !ok || version != len(steps)+1 {
-			return nil, fmt.Errorf("sqlite: schema/%s: want step %d with the lines \"-- up\" and \"-- down\"", f.Name(), len(steps)+1)
-		}
-		steps = append(steps, Migration{Version: version, Name: name, up: up, down: down})
+		list[i] = Migration{Version: version, Name: name, up: up, down: down}
 	}
-	return steps, nil
+	return list
 }
 
-// SQL returns the script that gives an empty database this schema.
-func SQL() (string, error) {
-	steps, err := migrations()
-	if err != nil {
-		return "", err
-	}
+// SQL returns the whole schema as a script, for those who apply it by hand.
+func SQL() string {
 	var b strings.Builder
-	b.WriteString("BEGIN IMMEDIATE;\n\n" + ledger)
-	for _, m := range steps {
-		fmt.Fprintf(&b, "\n-- %03d %s\n%s\n", m.Version, m.Name, m.up)
-		fmt.Fprintf(&b, "INSERT INTO ebb_migration VALUES (%d, '%s', CAST(unixepoch('subsec') * 1000000 AS INTEGER));\n", m.Version, m.Name)
+	b.WriteString("BEGIN IMMEDIATE;\n\n" + versionTable + "\n")
+	for _, m := range migrations(schemaFiles) {
+		fmt.Fprintf(&b, "%s\nINSERT INTO ebb_schema VALUES (%d, '%s', CAST(unixepoch('subsec') * 1000000 AS INTEGER));\n\n", m.up, m.Version, m.Name)
 	}
-	b.WriteString("\nCOMMIT;\n")
-	return b.String(), nil
+	b.WriteString("COMMIT;\n")
+	return b.String()
 }
 
-// Migrate moves the schema of the file at path and returns where every step
-// then stands. Up creates the file if need be.
-func Migrate(ctx context.Context, path string, d Direction) (_ []Migration, err error) {
+// Migrate brings the schema of the file at path up or one version down, and
+// returns all versions as they stand then. Up creates the file if need be.
+func Migrate(ctx context.Context, path, direction string) (_ []Migration, err error) {
 	s, err := newStore(path, Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if d == Up {
+	if direction == Up {
 		err = s.create()
 	} else {
 		_, err = os.Stat(s.path)
@@ -101,14 +92,14 @@ func Migrate(ctx context.Context, path string, d Direction) (_ []Migration, err 
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: migrate: %w", err)
 	}
-	switch d {
+	switch direction {
 	case Up:
 		err = s.upgrade(ctx)
 	case Down:
 		err = s.downgrade(ctx)
 	case Status:
 	default:
-		err = fmt.Errorf("sqlite: migrate: %q: want %s, %s or %s", d, Up, Down, Status)
+		err = fmt.Errorf("sqlite: migrate: %q: want up, down or status", direction)
 	}
 	if err != nil {
 		return nil, err
@@ -124,15 +115,12 @@ func Migrate(ctx context.Context, path string, d Direction) (_ []Migration, err 
 // applied returns the steps with what the file remembers of them. It refuses
 // a file that knows steps which this program does not.
 func (c *conn) applied(ctx context.Context) ([]Migration, error) {
-	steps, err := migrations()
-	if err != nil {
-		return nil, err
-	}
-	exists, err := c.ask(ctx, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'ebb_migration'")
+	steps := migrations(c.store.schema)
+	exists, err := c.ask(ctx, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'ebb_schema'")
 	if err != nil || exists[0].int(0) == 0 {
 		return steps, err
 	}
-	rows, err := c.ask(ctx, "SELECT version, applied_at, name FROM ebb_migration ORDER BY version")
+	rows, err := c.ask(ctx, "SELECT version, applied_at, name FROM ebb_schema ORDER BY version")
 	if err != nil {
 		return nil, err
 	}
@@ -182,16 +170,16 @@ func (s *Store) upgrade(ctx context.Context) error {
 		return err
 	}
 	return s.write(ctx, "migrate", time.Time{}, func(t *tx) error {
-		steps, err := t.applied(t.ctx) // somebody may have been faster
-		if err != nil {
+		steps, err := t.applied(t.ctx)
+		if err != nil || !steps[len(steps)-1].AppliedAt.IsZero() { // somebody was faster
 			return err
 		}
-		if !steps[0].AppliedAt.IsZero() {
+		if old := !steps[0].AppliedAt.IsZero(); old {
 			if err := t.sound(); err != nil {
 				return err
 			}
 		}
-		if err := t.script(ledger); err != nil {
+		if err := t.script(versionTable); err != nil {
 			return err
 		}
 		for _, m := range steps {
@@ -201,7 +189,7 @@ func (s *Store) upgrade(ctx context.Context) error {
 			if err := t.script(m.up); err != nil {
 				return fmt.Errorf("step %d (%s): %w", m.Version, m.Name, err)
 			}
-			if err := t.script("INSERT INTO ebb_migration VALUES (?, ?, ?)", int64(m.Version), m.Name, t.now.UnixMicro()); err != nil {
+			if err := t.script("INSERT INTO ebb_schema VALUES (?, ?, ?)", int64(m.Version), m.Name, t.now.UnixMicro()); err != nil {
 				return err
 			}
 		}
@@ -216,7 +204,7 @@ func (t *tx) sound() error {
 		return err
 	}
 	if len(rows) != 1 || rows[0].text(0) != "ok" {
-		return fmt.Errorf("sqlite: %s: not migrated: it is damaged: %v; restore a backup", t.store.path, rows)
+		return fmt.Errorf("sqlite: migrate: %s: it is damaged, nothing was changed; restore a backup: %v", t.store.path, rows)
 	}
 	return nil
 }
@@ -236,7 +224,7 @@ func (s *Store) downgrade(ctx context.Context) error {
 			if err := t.script(m.down); err != nil {
 				return fmt.Errorf("step %d (%s): %w", m.Version, m.Name, err)
 			}
-			return t.script("DELETE FROM ebb_migration WHERE version = ?", int64(m.Version))
+			return t.script("DELETE FROM ebb_schema WHERE version = ?", int64(m.Version))
 		}
 		return nil
 	})

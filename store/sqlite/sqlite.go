@@ -29,6 +29,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io/fs"
 	"sync"
 	"time"
 
@@ -66,6 +67,7 @@ func (o Options) withDefaults() Options {
 type Store struct {
 	path    string
 	options Options
+	schema  fs.FS // of migrations
 
 	writing  chan struct{} // holds one token: the right to write, in this process
 	writer   *conn         // guarded by writing, as the next two; nil = to be opened
@@ -105,7 +107,7 @@ func newStore(path string, options Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		path: path, options: options.withDefaults(),
+		path: path, options: options.withDefaults(), schema: schemaFiles,
 		writing: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 	s.writing <- struct{}{}
