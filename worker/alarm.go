@@ -17,12 +17,17 @@ type alarm struct {
 }
 
 // set makes the alarm fire at the instant, which is d from now; zero = never.
+// It may be a microsecond late: on a clock that runs faster than the machine's
+// a shorter wait would be none, and the loop would spin until its time.
 func (a *alarm) set(at time.Time, d time.Duration) {
 	if at.Equal(a.at) && (at.IsZero() || a.fired != nil) {
 		return
 	}
 	a.clear()
 	if a.at = at; !at.IsZero() {
+		if d > 0 {
+			d = max(d, time.Microsecond)
+		}
 		a.fired, a.stop = a.clock.Timer(d)
 	}
 }

@@ -261,6 +261,40 @@ func TestLostAnswers(t *testing.T) {
 	})
 }
 
+// picky refuses every turn that carries a result of this text.
+type picky struct{ store.Store }
+
+func (p picky) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
+	for _, s := range t.Settles {
+		if string(s.Result) == "too large" {
+			return store.Turned{}, errCut
+		}
+	}
+	return p.Store.Turn(ctx, t)
+}
+
+// TestOneBadResult: a result that the store does not take holds up its own
+// job alone.
+func TestOneBadResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		seqs := enqueue(t, s, times(60, job.New{Kind: "k", Policy: "wide"})...)
+		newRig(t, picky{s}, Config{Policies: []policy.Policy{wide("wide", nil)}, Handlers: map[string]Handler{"k": func(_ context.Context, task *Task) error {
+			if task.Job().Seq == seqs[17] {
+				task.SetResult([]byte("too large"))
+			}
+			return nil
+		}}})
+		pass(2 * time.Minute)
+		for i, seq := range seqs {
+			if i != 17 {
+				state(t, s, seq, job.Succeeded, "")
+			}
+		}
+		state(t, s, seqs[17], job.Running, "")
+	})
+}
+
 // TestStoreComesBack: while the store is away nothing is lost; when it is
 // back, results are saved and work goes on. No call is made in a tight loop.
 func TestStoreComesBack(t *testing.T) {

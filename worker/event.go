@@ -23,7 +23,8 @@ type Event struct {
 	To job.State
 	// Took is how long the handler ran.
 	Took time.Duration
-	// Count is how many leases Reaped ended or jobs Redriven moved.
+	// Count is how many leases Reaped ended, jobs Redriven moved, and handlers
+	// were given up and have not returned when one got Stuck.
 	Count int
 	// Text says why a job was Held, and where in the store an Erred call was.
 	Text string

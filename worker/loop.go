@@ -49,8 +49,10 @@ type loop struct {
 	turns      int       // under way
 	pauseUntil time.Time // machine time; the store is away
 	failures   int       // of the store, in a row
+	most       int       // settles that a turn may carry; 0 = any number
 	doubt      bool      // a turn's answer was lost: we may hold more than we know
 	adopting   bool
+	doubtAt    time.Time // machine time; when to look once more
 
 	batch       int       // number of the latest claim
 	young       int       // its runs that have not ended
@@ -164,6 +166,7 @@ func (l *loop) nextMachine(now time.Time) time.Time {
 	if now.Before(l.pauseUntil) {
 		at = earlier(at, l.pauseUntil)
 	}
+	at = earlier(at, l.doubtAt)
 	if l.lingering(now) {
 		at = earlier(at, l.lingerUntil)
 	}
@@ -199,6 +202,9 @@ func (l *loop) passMachineTime() {
 	if !now.Before(l.pollAt) {
 		l.pollAt = now.Add(l.config.Poll)
 		l.wake()
+	}
+	if !l.doubtAt.IsZero() && !now.Before(l.doubtAt) {
+		l.doubt, l.doubtAt = true, time.Time{}
 	}
 	if l.phase == working || now.Before(l.stepAt) {
 		return
@@ -333,7 +339,7 @@ func (l *loop) giveUp(r *run, cause error) {
 	default:
 		r.failed(now, failure.New(failure.Interrupted, "stuck", err), "")
 	}
-	l.observe(r, Event{What: Stuck, Took: now.Sub(r.startedAt)})
+	l.observe(r, Event{What: Stuck, Took: now.Sub(r.startedAt), Count: l.strays})
 	l.finished(r)
 }
 

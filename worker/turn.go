@@ -43,6 +43,9 @@ func (l *loop) launch() {
 		if l.doubt {
 			l.adopt()
 		}
+		if l.adopting {
+			return // a lease that is settled meanwhile would be taken for a new one
+		}
 		t := l.prepare()
 		if t == nil {
 			return
@@ -62,6 +65,9 @@ func (l *loop) prepare() *turn {
 	now := l.now()
 	t := &turn{Turn: store.Turn{Process: l.process, Now: l.storeNow()}}
 	t.runs, l.pending = l.pending, nil
+	if l.most > 0 && len(t.runs) > l.most {
+		t.runs, l.pending = t.runs[:l.most:l.most], t.runs[l.most:]
+	}
 	t.returns, l.returns = l.returns, nil
 	t.Settles = make([]store.Settle, len(t.runs))
 	queue := ""
@@ -144,6 +150,9 @@ func (l *loop) turned(t *turn, answer store.Turned, err error) {
 		return
 	}
 	l.failures = 0
+	if l.most *= 2; l.most > l.config.Concurrency {
+		l.most = 0
+	}
 	l.settled(t, answer)
 	for i, r := range t.begins {
 		l.began(r, answer.Begun[i])
@@ -156,17 +165,28 @@ func (l *loop) turned(t *turn, answer store.Turned, err error) {
 
 // failedTurn keeps what the turn carried for the next. Whether it was done is
 // not known: settles of a lease that is gone are refused, and leases that we
-// were not told of are looked for.
+// were not told of are looked for. The next one carries half as much, so that
+// a result which the store cannot take ends up alone and behind the others.
 func (l *loop) failedTurn(t *turn, err error) {
 	l.failures++
 	l.pauseUntil = l.machine().Add(l.delay(l.failures))
-	l.pending = append(t.runs, l.pending...)
+	if n := len(t.runs); n > 0 {
+		l.most = max(1, n/2)
+	}
+	if len(t.runs) == 1 {
+		l.pending = append(l.pending, t.runs...)
+	} else {
+		l.pending = append(t.runs, l.pending...)
+	}
 	l.returns = append(t.returns, l.returns...)
 	l.suspects = append(t.begins, l.suspects...)
 	if len(t.begins) > 0 {
 		l.suspect = nil
 	}
-	l.doubt = l.doubt || len(t.Claims) > 0
+	if len(t.Claims) > 0 {
+		// A call that we gave up may still be done: look again by then.
+		l.doubt, l.doubtAt = true, l.machine().Add(l.config.Lease)
+	}
 	for _, a := range t.asks {
 		a.lane.hungry = true
 	}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
@@ -243,6 +244,41 @@ func TestDeadline(t *testing.T) {
 		}
 		if ran != 1 {
 			t.Errorf("ran %d, want 1", ran)
+		}
+	})
+}
+
+// TestTwoClocks: policy time runs 60 times faster; heartbeats and the lease
+// stay with the machine's clock.
+func TestTwoClocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, machine := newStore(), clock.NewFake(time.Now())
+		policyTime := clock.Scaled{Start: time.Now(), Factor: 60}
+		r := newRig(t, s, Config{Clock: policyTime, Machine: machine, Handlers: map[string]Handler{"k": func(context.Context, *Task) error {
+			return errors.New("x")
+		}}})
+		seq := r.enqueue(job.New{Kind: "k", DueAt: time.Now()})[0]
+		r.Wake()
+		pass(11 * time.Second) // 11 minutes, and the schedule takes 10.5 ±20 %
+		if n := len(ledger(t, s, seq)); n < 3 {
+			t.Errorf("%d starts in 11 minutes of policy time, want 3 or 4", n)
+		}
+		beat := func() int64 {
+			processes, err := s.Processes(t.Context())
+			if err != nil || len(processes) != 1 {
+				t.Fatalf("%d processes: %v", len(processes), err)
+			}
+			return processes[0].Beat
+		}
+		if got := beat(); got != 0 {
+			t.Errorf("%d beats while the machine's clock stood still, want none", got)
+		}
+		for range 3 {
+			machine.Advance(5 * time.Second)
+			synctest.Wait()
+		}
+		if got := beat(); got != 3 {
+			t.Errorf("%d beats in 15 s of machine time, want 3", got)
 		}
 	})
 }
