@@ -15,7 +15,6 @@ import (
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/retry"
-	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/store/memory"
 	"github.com/ebbhq/ebb/store/pgtest"
 	"github.com/ebbhq/ebb/worker"
