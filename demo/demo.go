@@ -26,7 +26,7 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("demo: speed %g is out of range; 1 to 1000", o.Speed)
 	}
 	start := time.Now()
-	for _, part := range []func(context.Context, Options) error{guard, statehouse} {
+	for _, part := range []func(context.Context, Options) error{guard, statehouse, documents} {
 		if err := part(ctx, o); err != nil {
 			return fmt.Errorf("demo: %w", err)
 		}

@@ -23,6 +23,12 @@ func TestDemo(t *testing.T) {
 	if tries == 0 || waves != 0 {
 		t.Errorf("three tries lost %d, waves lost %d:\n%s", tries, waves, text)
 	}
+	if !strings.Contains(text, "38 succeeded after") || !strings.Contains(text, "2 failed at once for a broken schema (0 retries), 0 lost") {
+		t.Errorf("documents were lost:\n%s", text)
+	}
+	if !strings.Contains(text, "builtin/server of policy processing") {
+		t.Errorf("why is not explained:\n%s", text)
+	}
 	for _, id := range []string{"floor", "jitter", "growth", "window", "refused"} {
 		if !strings.Contains(text, id) {
 			t.Errorf("no word of %q in:\n%s", id, text)

@@ -3,14 +3,11 @@ package demo
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/ebbhq/ebb/clock"
-	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/wave"
 )
@@ -42,7 +39,7 @@ func statehouse(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
-		report, err := wave.Run(ctx, s.urls(), s.get, &run.policy, wave.Config{Clock: s.clock, Seed: o.Seed})
+		report, err := wave.Run(ctx, s.pages(), s.get, &run.policy, wave.Config{Clock: s.clock, Seed: o.Seed})
 		s.close()
 		if err != nil {
 			return err
@@ -56,35 +53,20 @@ func statehouse(ctx context.Context, o Options) error {
 	return nil
 }
 
-// site is a real server on loopback with an outage on the scaled clock.
+// site is a server with an outage on the scaled clock.
 type site struct {
-	clock  clock.Scaled
-	server *http.Server
-	base   string
-	client *http.Client
+	*server
+	clock clock.Scaled
 
 	mu      sync.Mutex
 	refused int
 }
 
 func newSite(ctx context.Context, speed float64) (*site, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	s := &site{
-		clock:  clock.Scaled{Start: time.Now(), Factor: speed},
-		base:   "http://" + l.Addr().String(),
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}},
-	}
-	s.server = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = s.server.Serve(l) }() // ends with close
-	return s, nil
-}
-
-func (s *site) close() {
-	s.client.CloseIdleConnections()
-	_ = s.server.Close() // loopback, nothing is left to lose
+	s := &site{clock: clock.Scaled{Start: time.Now(), Factor: speed}}
+	var err error
+	s.server, err = listen(ctx, s.serve)
+	return s, err
 }
 
 func (s *site) serve(w http.ResponseWriter, r *http.Request) {
@@ -99,30 +81,14 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "<h1>%s</h1>", r.URL.Path)
 }
 
-func (s *site) urls() []string {
-	urls := make([]string, votePages)
-	for i := range urls {
-		urls[i] = fmt.Sprintf("%s/votes/%d", s.base, i+1)
+func (s *site) pages() []string {
+	paths := make([]string, votePages)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("/votes/%d", i+1)
 	}
-	return urls
+	return paths
 }
 
-func (s *site) get(ctx context.Context, url string) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end below
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return 0, failure.During(failure.PhaseBody, err)
-	}
-	if f, bad := failure.Response(resp, time.Now()); bad {
-		return 0, &failure.Error{Failure: f}
-	}
-	return len(body), nil
+func (s *site) get(ctx context.Context, path string) (struct{}, error) {
+	return struct{}{}, s.call(ctx, path)
 }

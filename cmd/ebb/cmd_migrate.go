@@ -65,10 +65,7 @@ func (a *app) migrateSQLCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			script, err := db.script()
-			if err != nil {
-				return &failed{code: exitNo, err: fmt.Errorf("migrate sql: %w", err)}
-			}
+			script := db.script()
 			if a.json {
 				return a.printJSON(map[string]string{"sql": script})
 			}

@@ -29,7 +29,7 @@ type database struct {
 	// migrate moves the schema and returns where every step then stands.
 	migrate func(ctx context.Context, way direction) ([]schemaStep, error)
 	// script is the schema as SQL.
-	script func() (string, error)
+	script func() string
 }
 
 // direction is which way a schema goes.
@@ -105,7 +105,7 @@ func sqliteDatabase(path string) database {
 		shown: "sqlite:" + path, path: path, script: sqlite.SQL,
 		open: func(ctx context.Context) (store.Store, error) { return sqlite.Open(ctx, path, sqlite.Options{}) },
 		migrate: func(ctx context.Context, way direction) ([]schemaStep, error) {
-			steps, err := sqlite.Migrate(ctx, path, sqlite.Direction(way))
+			steps, err := sqlite.Migrate(ctx, path, string(way))
 			var list []schemaStep
 			for _, s := range steps {
 				list = append(list, schemaStep{s.Version, s.Name, s.AppliedAt})
@@ -132,7 +132,7 @@ func postgresDatabase(at *url.URL) database {
 		plain.RawQuery = shown.Encode()
 	}
 	return database{
-		shown: plain.Redacted(), script: func() (string, error) { return postgres.SQL(), nil },
+		shown: plain.Redacted(), script: postgres.SQL,
 		open: func(ctx context.Context) (store.Store, error) {
 			return postgres.Open(ctx, target, postgres.Options{Name: "ebb-cli"})
 		},
