@@ -67,6 +67,15 @@ guard: ## fail when a backoff test of the last `make unit` was skipped, renamed 
 fuzz: ## every fuzz target for FUZZTIME (10s)
 	@scripts/fuzz $(FUZZTIME) $(PKG)
 
+# What these print is the result: the seed, the figures, what was refused.
+.PHONY: test-crash
+test-crash: ## real workers on both databases: 100 kill -9 over 20,000 jobs, 100 SIGSTOPs, restarts, a full disk
+	EBB_CRASH=full go test -count=1 -timeout 60m -v ./crashtest | { grep -v '^=== ' || true; }
+
+.PHONY: test-histories
+test-histories: ## 10,000 seeded histories over the in-memory store, and every safeguard missed when gone
+	EBB_HISTORIES=10000 go test -count=1 -timeout 10m -v ./store/memory/history | { grep -v '^=== ' || true; }
+
 .PHONY: vuln
 vuln: ## known vulnerabilities in what we import, where their database can be reached
 	@scripts/vuln
