@@ -11,15 +11,15 @@ bench-retry: ## next delay, decision and retry.Do beside their peers; records do
 
 .PHONY: bench-queue
 bench-queue: bench-queue-tools ## the queue beside River, pg-boss, graphile-worker and bare SQL (half an hour; BENCH=quick: minutes)
-	if [[ $(BENCH) == quick ]]; then how=(-quick); else how=(-record docs/benchmarks.md); fi; \
+	@if [[ $(BENCH) == quick ]]; then how=(-quick); else how=(-record docs/benchmarks.md); fi; \
 	$(BENCH_BIN)/queuebench "$${how[@]}" -node bench/node -riversqlite $(BENCH_BIN)/riversqlite
 
 .PHONY: bench-queue-tools
 bench-queue-tools:
-	scripts/need postgresql-15
-	mkdir -p $(BENCH_BIN)
+	@scripts/need postgresql-15
+	@mkdir -p $(BENCH_BIN)
 	cd bench && go build -o ../$(BENCH_BIN)/queuebench ./queuebench
 	cd bench/riversqlite && go build -o ../../$(BENCH_BIN)/riversqlite .
-	if [[ ! -x $(BENCH_NODE) || bench/package-lock.json -nt bench/node_modules/.package-lock.json ]]; then \
+	@if [[ ! -x $(BENCH_NODE) || bench/package-lock.json -nt bench/node_modules/.package-lock.json ]]; then \
 		command -v npm >/dev/null || scripts/need npm; \
 		cd bench && npm ci --no-audit --no-fund --loglevel error; fi

@@ -24,12 +24,13 @@ const (
 	liteRiver   = 10.0
 )
 
-// report is the tables, then one line a target.
-func (b *bench) report() string {
+// report returns the tables, and one line a target.
+func (b *bench) report() (tables string, targets *report.Targets) {
 	var out strings.Builder
-	fmt.Fprintf(&out, "`make bench-queue` · %s · PostgreSQL 15, %s\n", report.Machine(time.Now()), "fsync and synchronous_commit on, shared_buffers 1 GB, unix socket")
+	fmt.Fprintf(&out, "`make bench-queue` · %s · load average %s before · PostgreSQL 15, fsync and synchronous_commit on, shared_buffers 1 GB, unix socket · ",
+		report.Machine(time.Now()), b.loadBefore)
 	fmt.Fprintf(&out, "%s no-op jobs, inserts of %s, medians of %d interleaved rounds\n", report.Number(float64(b.plan.jobs)), report.Number(float64(b.plan.batch)), b.plan.rounds)
-	targets := &report.Targets{}
+	targets = &report.Targets{}
 	if b.wants("rounds") {
 		out.WriteString("\n" + b.roundsTable().String())
 		b.judgeRounds(targets)
@@ -42,7 +43,7 @@ func (b *bench) report() string {
 		out.WriteString("\n" + b.liteTable().String())
 		b.judgeLite(targets)
 	}
-	return out.String() + "\n```\n" + targets.String() + "```\n"
+	return out.String(), targets
 }
 
 func cell(values []float64) string {
@@ -55,7 +56,7 @@ func cell(values []float64) string {
 func (b *bench) roundsTable() *report.Table {
 	t := &report.Table{Head: []string{
 		"PostgreSQL", "bulk insert, jobs/s", "drain, jobs/s", "fail once, jobs/s", "slow handlers, jobs/s",
-		"CPU ms per 1,000, insert + drain", "of it PostgreSQL's drain", "WAL bytes a job, insert + drain", "idle enqueue→start p50 / p99, ms",
+		"CPU ms per 1,000, insert + drain", "of it PostgreSQL's drain", "… fail once", "WAL bytes a job, insert + drain", "idle enqueue→start p50 / p99, ms",
 	}}
 	for _, s := range systems {
 		r := b.results[s.key]
@@ -63,7 +64,7 @@ func (b *bench) roundsTable() *report.Table {
 			continue
 		}
 		t.Add(s.name, cell(r.insert), cell(r.drain), cell(r.fail), cell(r.slow),
-			cell(r.insertCPU)+" + "+cell(r.drainCPU), cell(r.drainDB),
+			cell(r.insertCPU)+" + "+cell(r.drainCPU), cell(r.drainDB), cell(r.failCPU),
 			cell(r.insertWAL)+" + "+cell(r.drainWAL), cell(r.p50)+" / "+cell(r.p99))
 	}
 	return t

@@ -73,16 +73,16 @@ func run() error {
 	p.only, p.systems = *only, *systems
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	b := &bench{plan: p, node: *node, riverSQLite: *lite, results: map[string]*result{}}
+	b := &bench{plan: p, node: *node, riverSQLite: *lite, results: map[string]*result{}, loadBefore: report.LoadAverage()}
 	if err := b.measure(ctx); err != nil {
 		return err
 	}
-	text := b.report()
-	fmt.Fprint(os.Stdout, "\n", text)
+	tables, targets := b.report()
+	fmt.Fprint(os.Stdout, "\n", tables, "\n", targets)
 	if *record == "" {
 		return nil
 	}
-	return report.Section(*record, "queue", text)
+	return report.Section(*record, "queue", tables+"\n```\n"+targets.String()+"```\n")
 }
 
 // serve is the child's side of a Go system.
@@ -122,6 +122,7 @@ type bench struct {
 	riverSQLite string
 	cluster     *pg.Cluster
 	dir         string
+	loadBefore  string
 	results     map[string]*result
 	heldRates   map[string][2][]float64 // system → rates a second without and with a snapshot
 }

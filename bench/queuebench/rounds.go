@@ -10,13 +10,13 @@ import (
 
 // result gathers what the rounds of one system gave.
 type result struct {
-	insert, drain, fail, slow  []float64 // jobs a second
-	insertCPU, drainCPU        []float64 // ms per 1,000 jobs, database and client
-	drainDB                    []float64 // … of the database alone
-	insertWAL, drainWAL        []float64 // bytes a job
-	p50, p99                   []float64 // ms from enqueue to start, of each round
-	plain, future              []float64 // drain without and with future jobs
-	lite, liteInsert, liteFail []float64 // SQLite, jobs a second
+	insert, drain, fail, slow    []float64 // jobs a second
+	insertCPU, drainCPU, failCPU []float64 // ms per 1,000 jobs, database and client
+	drainDB                      []float64 // … of the database alone
+	insertWAL, drainWAL          []float64 // bytes a job
+	p50, p99                     []float64 // ms from enqueue to start, of each round
+	plain, future                []float64 // drain without and with future jobs
+	lite, liteInsert, liteFail   []float64 // SQLite, jobs a second
 }
 
 func (b *bench) result(key string) *result {
@@ -123,8 +123,8 @@ func (b *bench) bulk(ctx context.Context, s system, p *child.Process) error {
 	if c, err = b.price(ctx, p, child.Request{Op: "failonce", N: n}); err != nil {
 		return err
 	}
-	rate, _, _, _ = per(c)
-	r.fail = append(r.fail, rate)
+	rate, cpu, _, _ = per(c)
+	r.fail, r.failCPU = append(r.fail, rate), append(r.failCPU, cpu)
 	return nil
 }
 

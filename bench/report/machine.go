@@ -14,6 +14,17 @@ func Machine(now time.Time) string {
 		now.UTC().Format("2006-01-02 15:04 UTC"), cpuModel(), runtime.NumCPU(), memory(), distribution(), runtime.Version())
 }
 
+// LoadAverage is how many processes wanted the processors in the last minute:
+// a result measured beside others means less.
+func LoadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	return first
+}
+
 func cpuModel() string {
 	return orUnknown(value("/proc/cpuinfo", "model name", ":"), "processor")
 }
