@@ -5,6 +5,7 @@ package clock
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -38,7 +39,7 @@ func (s Scaled) Now() time.Time {
 }
 
 func (s Scaled) Timer(d time.Duration) (<-chan time.Time, func()) {
-	return System{}.Timer(time.Duration(float64(d) / s.Factor))
+	return System{}.Timer(time.Duration(math.Ceil(float64(d) / s.Factor))) // never early
 }
 
 // Sleep waits for d on the clock, or until the context ends; then it returns

@@ -62,6 +62,23 @@ func TestSleep(t *testing.T) {
 	})
 }
 
+// A timer that fired a nanosecond early would make its caller wait again for
+// nothing.
+func TestScaledTimerIsNeverEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fast := Scaled{Start: time.Now(), Factor: 60}
+		for _, d := range []time.Duration{1, 59, 61, time.Second + 1, 7 * time.Millisecond} {
+			before := fast.Now()
+			if err := Sleep(t.Context(), fast, d); err != nil {
+				t.Fatal(err)
+			}
+			if got := fast.Now().Sub(before); got < d {
+				t.Errorf("slept %s of %s", got, d)
+			}
+		}
+	})
+}
+
 func TestSleepEndsWithContext(t *testing.T) {
 	why := errors.New("told to stop")
 	ctx, cancel := context.WithCancelCause(t.Context())
