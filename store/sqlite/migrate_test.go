@@ -48,7 +48,8 @@ func openLater(t *testing.T, path, up string) (*Store, error) {
 		}
 	})
 	s.schema = laterSchema(t, up)
-	return s, s.prepare(t.Context())
+	err = s.prepare(t.Context())
+	return s, err
 }
 
 func TestOlderSchemaIsMigratedWhenOpened(t *testing.T) {
