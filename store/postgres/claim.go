@@ -66,6 +66,7 @@ func (w *turning) claimOne(c *claiming) {
 		if !slices.IsSortedFunc(c.jobs, compareJobs) {
 			slices.SortFunc(c.jobs, compareJobs)
 		}
+		s.lastClaim.Store(int64(len(c.jobs)))
 		s.scans.end(c.scan, c.jobs, len(c.jobs) >= c.Limit, w.clock, time.Since(began))
 		return nil
 	})
@@ -73,16 +74,20 @@ func (w *turning) claimOne(c *claiming) {
 
 // claimed reads a row that was claimed.
 func (w *turning) claimed(c *claiming) func(r *row) error {
+	leasedAt := w.now
 	return func(r *row) error {
-		j := job.Job{State: job.Running, Process: w.process, LeasedAt: w.now}
-		if err := r.moved(&j); err != nil {
+		if leasedAt.IsZero() {
+			leasedAt = w.clock
+		}
+		if c.jobs == nil { // about as many as the last time
+			c.jobs = make([]job.Job, 0, min(c.Limit, int(w.store.lastClaim.Load())+8))
+		}
+		c.jobs = append(c.jobs, job.Job{State: job.Running, Process: w.process, LeasedAt: leasedAt})
+		j := &c.jobs[len(c.jobs)-1]
+		if err := r.moved(j); err != nil {
 			return err
 		}
 		j.Begun = r.flag()
-		if j.LeasedAt.IsZero() {
-			j.LeasedAt = w.clock
-		}
-		c.jobs = append(c.jobs, j)
 		return nil
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,6 +47,9 @@ type Store struct {
 	options Options
 	scans   scans
 	wakes   wakes
+	// lastClaim is how many jobs the last claim took: the next one makes room
+	// for as many.
+	lastClaim atomic.Int64
 
 	mu     sync.Mutex
 	queues map[string]bool // known to exist
@@ -74,6 +78,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	o = o.filled()
 	o.apply(config)
+	config.AfterConnect = quickArrays
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)

@@ -23,6 +23,7 @@ type row struct {
 	values [][]byte
 	at     int
 	words  map[string]string
+	slab   []byte
 }
 
 // eachRow calls f for every row. The row is valid until f returns.
@@ -85,12 +86,26 @@ func (r *row) word() string {
 	return s
 }
 
+// small bytes of many rows share allocations of up to maxSlab; one lives as
+// long as any of them.
+const (
+	small   = 128
+	maxSlab = 16 << 10
+)
+
 func (r *row) bytes() []byte {
 	v := r.next()
-	if v == nil {
+	switch {
+	case v == nil:
 		return nil
+	case len(v) > small:
+		return append([]byte{}, v...)
+	case cap(r.slab)-len(r.slab) < len(v):
+		r.slab = make([]byte, 0, min(max(4*small, 2*cap(r.slab)), maxSlab))
 	}
-	return append([]byte{}, v...)
+	from := len(r.slab)
+	r.slab = append(r.slab, v...)
+	return r.slab[from:len(r.slab):len(r.slab)]
 }
 
 // epoch2000 is where PostgreSQL's timestamps begin, in microseconds.

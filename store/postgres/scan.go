@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/ebbhq/ebb/job"
 )
 
@@ -72,26 +70,19 @@ type scanned struct {
 // ranges are the stretches of the index that a claim walks, as parameters.
 type ranges struct {
 	priorities       []int16
-	lowAt, highAt    []pgtype.Timestamptz
+	lowAt, highAt    instants
 	lowSeq, highSeqs []int64
 }
-
-var (
-	never  = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
-	always = pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}
-)
 
 // add adds the stretch of a priority from after low up to high; the zero place
 // is open on either side.
 func (r *ranges) add(priority int, low, high place) {
-	from, to, last := never, always, high.seq
-	if !low.due.IsZero() {
-		from = nullable(low.due)
+	from, to, last := micros(low.due), micros(high.due), high.seq
+	if low.due.IsZero() {
+		from = never
 	}
-	if !high.due.IsZero() {
-		to = nullable(high.due)
-	} else {
-		last = math.MaxInt64
+	if high.due.IsZero() {
+		to, last = always, math.MaxInt64
 	}
 	r.priorities = append(r.priorities, int16(priority))
 	r.lowAt, r.lowSeq = append(r.lowAt, from), append(r.lowSeq, low.seq)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/retry"
@@ -71,8 +72,12 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 			return store.Turned{}, failed("turn", err)
 		}
 	}
-	for _, c := range w.claims {
-		w.answer.Claimed = append(w.answer.Claimed, c.jobs...)
+	for i, c := range w.claims {
+		if i == 0 {
+			w.answer.Claimed = c.jobs
+		} else {
+			w.answer.Claimed = append(w.answer.Claimed, c.jobs...)
+		}
 	}
 	return w.answer, nil
 }
@@ -97,15 +102,22 @@ func (w *turning) enter(claims []store.Claim) {
 	})
 }
 
-// marks marks the answers of those that a statement returned. places are
-// sorted by sequence number.
-func marks(answers []bool, places []int, seq func(i int) int64) func(r *row) error {
+// answered returns a reader of the sequence numbers that a statement returns:
+// it says of their places that they are applied, or not. Places are sorted by
+// sequence number, and mostly all are returned in that order.
+func answered(answers []bool, places []int, seq func(i int) int64, applied bool) func(r *row) error {
+	next := 0
 	return func(r *row) error {
-		at, found := slices.BinarySearchFunc(places, r.number(), func(i int, want int64) int { return cmp.Compare(seq(i), want) })
-		if !found {
-			return errors.New("the database answered for a job that was not asked about")
+		want := r.number()
+		if next >= len(places) || seq(places[next]) != want {
+			var found bool
+			next, found = slices.BinarySearchFunc(places, want, func(i int, want int64) int { return cmp.Compare(seq(i), want) })
+			if !found {
+				return errors.New("the database answered for a job that was not asked about")
+			}
 		}
-		answers[places[at]] = true
+		answers[places[next]] = applied
+		next++
 		return nil
 	}
 }
@@ -115,27 +127,36 @@ func marks(answers []bool, places []int, seq func(i int) int64) func(r *row) err
 // transactions lock rows in the same order. A ref that was named before is in
 // no round; same tells by which place.
 func rounds(n int, ref func(i int) store.Ref) (rounds [][]int, same map[int]int) {
-	first := make(map[store.Ref]int, n)
-	named := make(map[int64]int, n)
+	places := make([]int, n)
+	rising := true
 	for i := range n {
-		r := ref(i)
-		if at, again := first[r]; again {
-			if same == nil {
-				same = map[int]int{}
+		places[i] = i
+		rising = rising && (i == 0 || ref(i-1).Seq < ref(i).Seq)
+	}
+	if rising { // as claims give them out
+		return [][]int{places}, nil
+	}
+	slices.SortFunc(places, func(a, b int) int {
+		return cmp.Or(cmp.Compare(ref(a).Seq, ref(b).Seq), cmp.Compare(ref(a).Epoch, ref(b).Epoch), cmp.Compare(a, b))
+	})
+	same = map[int]int{}
+	round := 0
+	for k, i := range places {
+		if k > 0 && ref(i) == ref(places[k-1]) {
+			first := places[k-1]
+			if before, again := same[first]; again {
+				first = before
 			}
-			same[i] = at
+			same[i] = first
 			continue
 		}
-		first[r] = i
-		round := named[r.Seq]
-		named[r.Seq]++
+		if round++; k == 0 || ref(i).Seq != ref(places[k-1]).Seq {
+			round = 0
+		}
 		if round == len(rounds) {
 			rounds = append(rounds, nil)
 		}
 		rounds[round] = append(rounds[round], i)
-	}
-	for _, places := range rounds {
-		slices.SortFunc(places, func(a, b int) int { return cmp.Compare(ref(a).Seq, ref(b).Seq) })
 	}
 	return rounds, same
 }
@@ -158,7 +179,7 @@ func (w *turning) begin(refs []store.Ref) {
 	all, same := rounds(len(refs), func(i int) store.Ref { return refs[i] })
 	for n, places := range all {
 		seqs, epochs := split(refs, places)
-		mark := marks(answers, places, func(i int) int64 { return refs[i].Seq })
+		mark := answered(answers, places, func(i int) int64 { return refs[i].Seq }, true)
 		last := n == len(all)-1
 		w.batch.Queue(statement("begin"), w.process, seqs, epochs).Query(func(rows pgx.Rows) error {
 			err := eachRow(rows, mark)
@@ -183,7 +204,7 @@ func (w *turning) release(refs []store.Ref) {
 	all, _ := rounds(len(refs), func(i int) store.Ref { return refs[i] })
 	for _, places := range all {
 		seqs, epochs := split(refs, places)
-		mark := marks(answers, places, func(i int) int64 { return refs[i].Seq })
+		mark := answered(answers, places, func(i int) int64 { return refs[i].Seq }, true)
 		w.query("release", []any{w.process, seqs, epochs}, func(r *row) error {
 			if err := mark(r); err != nil {
 				return err
@@ -216,7 +237,7 @@ func (s *Store) Progress(ctx context.Context, process int64, ref store.Ref, prog
 
 // NextDue returns the earliest due time of the queues that are not paused.
 func (s *Store) NextDue(ctx context.Context, queues []string) (time.Time, error) {
-	from := never
+	from := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
 	if due := s.scans.dueFrom(queues); !due.IsZero() {
 		from = nullable(due)
 	}

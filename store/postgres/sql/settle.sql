@@ -25,7 +25,7 @@ recorded AS (
     INSERT INTO ebb_attempt (seq, process, started_at, ended_at, due_at, delay, held, retry_after, epoch, start, status, ok,
                              class, reason, error, action, cause, held_by, counted, rule, version, stack)
     SELECT seq, $1, a_started_at, a_ended_at, a_due_at, nullif(a_delay, 0), nullif(a_held, 0), nullif(a_retry_after, 0), s_epoch,
-           a_start, nullif(a_status, 0), a_ok, nullif(a_class, ''), nullif(a_reason, ''), nullif(a_error, ''), nullif(a_action, ''),
+           coalesce(a_start, 0), nullif(a_status, 0), a_ok, nullif(a_class, ''), nullif(a_reason, ''), nullif(a_error, ''), nullif(a_action, ''),
            nullif(a_cause, ''), nullif(a_held_by, ''), nullif(a_counted, ''), nullif(a_rule, ''), nullif(a_version, ''),
            nullif(a_stack, '')
       FROM ended
@@ -54,24 +54,28 @@ freed AS (
 
 -- name: succeed_fresh
 -- Jobs that succeeded at their first start: the short way of most jobs.
--- $1 process, $2 now, $3 policy version, then one row a settle.
+-- $1 process, $2 now, $3 policy version, $4 epoch, then one row a settle.
+-- Mostly all are leased as said: so the others are answered.
 WITH ended AS (
     DELETE FROM ebb_job j
-     USING unnest($4::bigint[], $5::bigint[], $6::timestamptz[], $7::timestamptz[], $8::timestamptz[])
-               AS s (s_seq, s_epoch, s_first_start_at, a_started_at, a_ended_at)
-     WHERE j.seq = s_seq AND j.epoch = s_epoch AND j.process = $1
-    RETURNING /*j.kept*/, j.last_class, j.last_error, j.fingerprint, j.version, s_first_start_at, a_started_at, a_ended_at
+     USING unnest($5::bigint[], $6::timestamptz[], $7::timestamptz[]) AS s (s_seq, a_started_at, a_ended_at)
+     WHERE j.seq = s_seq AND j.epoch = $4 AND j.process = $1
+    RETURNING /*j.kept*/, j.last_class, j.last_error, j.fingerprint, j.version, a_started_at, a_ended_at
 ),
 /*freed*/,
 counted AS (
     INSERT INTO ebb_tally (queue, process, running, succeeded) SELECT queue, $1, -count(*), count(*) FROM ended GROUP BY queue
+),
+done AS (
+    INSERT INTO ebb_done (/*kept*/, last_class, last_error, fingerprint, version, first_start_at, starts, idle, cancelled, ended_at,
+                          run_by, run_start, run_from, run_until, run_version)
+    SELECT /*kept*/, last_class, last_error, fingerprint, version, a_started_at, 1, 1, false, coalesce($2::timestamptz, now()),
+           $1, 1, a_started_at, a_ended_at, nullif($3, '')
+      FROM ended
 )
-INSERT INTO ebb_done (/*kept*/, last_class, last_error, fingerprint, version, first_start_at, starts, idle, cancelled, ended_at,
-                      run_by, run_start, run_from, run_until, run_version)
-SELECT /*kept*/, last_class, last_error, fingerprint, version, s_first_start_at, 1, 1, false, coalesce($2::timestamptz, now()),
-       $1, 1, a_started_at, a_ended_at, nullif($3, '')
-  FROM ended
-RETURNING seq
+SELECT refused
+  FROM unnest($5) AS refused
+ WHERE (SELECT count(*) FROM ended) < cardinality($5) AND refused NOT IN (SELECT seq FROM ended)
 
 -- name: succeed
 WITH /*settle*/,
@@ -81,7 +85,7 @@ recorded AS (
     INSERT INTO ebb_attempt (seq, process, started_at, ended_at, delay, held, retry_after, epoch, start, status, ok,
                              class, reason, error, action, cause, held_by, counted, rule, version, stack)
     SELECT seq, $1, a_started_at, a_ended_at, nullif(a_delay, 0), nullif(a_held, 0), nullif(a_retry_after, 0), s_epoch,
-           a_start, nullif(a_status, 0), a_ok, nullif(a_class, ''), nullif(a_reason, ''), nullif(a_error, ''), nullif(a_action, ''),
+           coalesce(a_start, 0), nullif(a_status, 0), a_ok, nullif(a_class, ''), nullif(a_reason, ''), nullif(a_error, ''), nullif(a_action, ''),
            nullif(a_cause, ''), nullif(a_held_by, ''), nullif(a_counted, ''), nullif(a_rule, ''), nullif(a_version, ''),
            nullif(a_stack, '')
       FROM ended
@@ -137,7 +141,7 @@ WITH /*settle*/,
 ended AS (
     UPDATE ebb_job j
        SET process = NULL, leased_at = NULL, begun = false,
-           due_at = coalesce(s_due_at, s_now + s_wait * interval '1 microsecond'),
+           due_at = coalesce(s_due_at, s_now + coalesce(s_wait, 0) * interval '1 microsecond'),
            first_start_at = s_first_start_at, last_delay = nullif(s_last_delay, 0), starts = nullif(s_starts, 0),
            attempts = nullif(s_attempts, 0), waits = nullif(s_waits, 0), idle = nullif(s_idle, 0),
            crashes = nullif(s_crashes, 0), free = s_free,

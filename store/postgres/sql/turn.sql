@@ -45,13 +45,14 @@ SELECT /*moved*/, true, coalesce($1::timestamptz, now()) FROM gone
 -- name: claim
 -- $1 process, $2 queue, $3 kinds, $4 limit, $5 now. The arrays are the ranges
 -- to look at, in their order: by priority first. Each is walked in the order
--- of the index, and only as far as the limit needs.
+-- of the index, and only as far as the limit needs. Rows are then updated where
+-- they were locked: nobody can have moved them since.
 WITH picked AS MATERIALIZED (
-    SELECT found.seq
+    SELECT found.tid
       FROM unnest($6::smallint[], $7::timestamptz[], $8::bigint[], $9::timestamptz[], $10::bigint[])
                AS range (priority, low_at, low_seq, high_at, high_seq)
      CROSS JOIN LATERAL (
-        SELECT seq
+        SELECT ctid AS tid
           FROM ebb_job
          WHERE queue = $2 AND priority = range.priority
            AND (due_at, seq) > (range.low_at, range.low_seq)
@@ -73,7 +74,7 @@ counted AS (
 UPDATE ebb_job j
    SET process = $1, leased_at = coalesce($5, now()), epoch = epoch + 1, begun = crashes IS NULL OR crashes < 2
   FROM picked
- WHERE j.seq = picked.seq
+ WHERE j.ctid = picked.tid
 RETURNING /*j.moved*/, j.begun
 
 -- name: lock_strict
