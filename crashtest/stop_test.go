@@ -19,25 +19,27 @@ func TestStoppedPastTheLease(t *testing.T) {
 		cycles := size().stops
 		workers := s.workers(2)
 		began := time.Now()
-		held, again := 0, 0
+		held, locked, idle := 0, 0, 0
 		for done := 0; done < cycles; {
 			victim, other := workers[0], workers[1]
 			if s.rng.IntN(2) == 1 {
 				victim, other = other, victim
 			}
-			n, ok := s.cycle(victim, other)
-			if !ok {
-				again++
-				if again > 3*cycles {
-					s.Fatalf("%d stops did not hit a running handler, or hit the write lock", again)
-				}
-				continue
+			switch n, hit := s.cycle(victim, other); hit {
+			case aHandler:
+				done++
+				held += n
+			case theLock:
+				locked++
+			case nothing:
+				idle++
 			}
-			done++
-			held += n
+			if idle+locked > 3*cycles {
+				s.Fatalf("%d stops hit no running handler, %d hit the write lock", idle, locked)
+			}
 		}
 		report := s.finish()
-		if report.Lost != cycles {
+		if report.Lost < cycles {
 			s.Errorf("%d processes found out that they were taken for dead, want %d", report.Lost, cycles)
 		}
 		// Each lease: five kinds of writes in two names; then one heartbeat.
@@ -48,15 +50,24 @@ func TestStoppedPastTheLease(t *testing.T) {
 			s.Errorf("%d crash rows of %d leases that were lost", report.Crashes, held)
 		}
 		s.noErrors(slow) // a call may have been under way when its process was stopped
-		s.Logf("%d cycles with %d leases lost, %d stops that did not count; took %s", cycles, held, again, time.Since(began).Round(time.Millisecond))
+		s.Logf("%d cycles with %d leases lost; beside them %d stops hit the write lock and %d nothing; took %s", cycles, held, locked, idle, time.Since(began).Round(time.Millisecond))
 	})
 }
 
+// hit is what a stop met in its victim.
+type hit int
+
+const (
+	nothing  hit = iota
+	aHandler     // one that was running
+	// theLock is a transaction of SQLite: the victim holds the file's write
+	// lock, and nobody can reap anybody until it goes on.
+	theLock
+)
+
 // cycle stops the victim until the other has reaped it. It returns how many
-// leases were lost; false if the stop hit no running handler, or hit the
-// victim inside a transaction of SQLite, where it holds the file's write lock
-// and nobody can reap anybody until it goes on.
-func (s *stage) cycle(victim, other *crashtest.Life) (int, bool) {
+// leases were lost.
+func (s *stage) cycle(victim, other *crashtest.Life) (int, hit) {
 	s.Helper()
 	seqs := s.enqueue(s.orders(2*sleepy.Concurrency, crashtest.Order{Kind: crashtest.Nap, Millis: 300}))
 	s.until("the victim runs something, or nothing is left for it", func() bool {
@@ -68,7 +79,7 @@ func (s *stage) cycle(victim, other *crashtest.Life) (int, bool) {
 	process, running := victim.Process(), len(victim.Running())
 	if running == 0 || process == 0 {
 		s.must(s.fleet.Signal(victim, syscall.SIGCONT))
-		return 0, false
+		return 0, nothing
 	}
 	reaped, locked, stopped := other.Count(crashtest.Reaped), false, crashtest.Mono()
 	s.until("the victim is reaped", func() bool {
@@ -78,10 +89,10 @@ func (s *stage) cycle(victim, other *crashtest.Life) (int, bool) {
 	late := victim.Count(crashtest.Late)
 	s.must(s.fleet.Signal(victim, syscall.SIGCONT))
 	if locked {
-		return 0, false
+		return 0, theLock
 	}
 	s.until("the victim has tried its late writes and takes part again", func() bool {
 		return victim.Count(crashtest.Late) > late && victim.Process() != 0
 	})
-	return running, true
+	return running, aHandler
 }
