@@ -11,9 +11,10 @@ import (
 // verdictChange is a difference in what the rules decide, with the failures
 // that it concerns.
 type verdictChange struct {
-	old, new *Rule
-	detail   string // status or reason, empty for a class as such
-	classes  ClassSet
+	old, new      *Rule
+	before, after string // the same in words
+	detail        string // status or reason, empty for a class as such
+	classes       ClassSet
 }
 
 // diffClasses compares what the rules decide about every class, and every
@@ -24,12 +25,13 @@ func diffClasses(old, new *Policy) []Change {
 		var plain verdictChange
 		for i, f := range probes(class, old, new) {
 			v := verdictChange{old: old.RuleFor(f), new: new.RuleFor(f), detail: detailOf(f)}
+			v.before, v.after = verdictText(v.old), verdictText(v.new)
 			if i == 0 {
 				plain = v
 			} else if v.same(plain) {
 				continue // decided as the class is
 			}
-			if verdictText(v.old) != verdictText(v.new) {
+			if v.before != v.after {
 				found = gather(found, v, class)
 			}
 		}
@@ -49,7 +51,7 @@ func diffClasses(old, new *Policy) []Change {
 }
 
 func (v verdictChange) same(w verdictChange) bool {
-	return verdictText(v.old) == verdictText(w.old) && verdictText(v.new) == verdictText(w.new)
+	return v.before == w.before && v.after == w.after
 }
 
 // gather adds the class to the change that it shares, or appends a new one.
@@ -75,7 +77,7 @@ func detailOf(f failure.Failure) string {
 
 func (v verdictChange) change(old, new *Policy) Change {
 	return Change{
-		Path: rulePath(new, v.new), Old: verdictText(v.old), New: verdictText(v.new),
+		Path: rulePath(new, v.new), Old: v.before, New: v.after,
 		Effect: fmt.Sprintf("%s failures%s %s instead of %s", strings.Join(v.classes.Names(), ", "), v.detail,
 			outcome(v.new, &new.Backoff, "are"), outcome(v.old, &old.Backoff, "being")),
 		Risky: v.risk(old, new) != "", Why: v.risk(old, new),

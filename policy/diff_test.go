@@ -274,6 +274,33 @@ func TestDiffOfBreakerAndSteps(t *testing.T) {
 	}
 }
 
+// Thousands of reasons beside hundreds of statuses took minutes: all pairs
+// were compared.
+func TestDiffOfManyReasonsEnds(t *testing.T) {
+	var reasons []string
+	var statuses []int
+	for i := range 3000 {
+		reasons = append(reasons, fmt.Sprintf("reason-%d", i))
+	}
+	for code := 400; code < 600; code++ {
+		statuses = append(statuses, code)
+	}
+	p := seal(t, "webhook", func(p *Policy) {
+		p.Classes = []Rule{
+			{Match: Match{Reason: reasons}, Action: Fail},
+			{Match: Match{Status: statuses}, Action: Retry},
+		}
+	})
+	for class, most := range map[failure.Class]int{failure.Server: 3102, failure.DNS: 3001} {
+		if got := len(probes(class, &p)); got > most {
+			t.Errorf("%s: %d probes, want %d at most", class, got, most)
+		}
+	}
+	if changes := Diff(MustPreset("webhook"), p); len(changes) == 0 {
+		t.Error("no change found")
+	}
+}
+
 func TestDiffOfWaivers(t *testing.T) {
 	with := func(waivers ...Waiver) Policy {
 		return seal(t, "processing", func(p *Policy) { p.Waivers = waivers })

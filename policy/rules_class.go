@@ -33,38 +33,53 @@ var ambiguous = SetOf(
 	failure.Server, failure.SoftError, failure.Plain, failure.Interrupted, failure.Crash,
 )
 
+// maxProbes bounds the pairs of status and reason that probes lists.
+const maxProbes = 4096
+
 // probes lists failures of the class that some rule of the policies tells
 // apart: the plain one first, then those with a status or reason that a rule
-// names.
+// names, and every pair of both; of very many, the pairs that one rule names.
 func probes(class failure.Class, policies ...*Policy) []failure.Failure {
 	statuses, reasons := []int{0}, []string{""}
+	var pairs []Match
 	for _, p := range policies {
 		for i := range p.Classes {
-			m := &p.Classes[i].Match
-			reasons = append(reasons, m.Reason...)
-			for _, code := range m.Status {
-				if failure.Status(code).Class == class || m.Classes.Has(class) {
-					statuses = append(statuses, code)
+			m := Match{Reason: p.Classes[i].Match.Reason}
+			for _, code := range p.Classes[i].Match.Status {
+				if failure.Status(code).Class == class || p.Classes[i].Match.Classes.Has(class) {
+					m.Status = append(m.Status, code)
 				}
+			}
+			statuses, reasons = append(statuses, m.Status...), append(reasons, m.Reason...)
+			pairs = append(pairs, m)
+		}
+	}
+	statuses, reasons = unique(statuses), unique(reasons)
+	if len(statuses)*len(reasons) <= maxProbes {
+		pairs = []Match{{Status: statuses, Reason: reasons}}
+	} else {
+		pairs = append([]Match{{Status: statuses, Reason: []string{""}}, {Status: []int{0}, Reason: reasons}}, pairs...)
+	}
+	var all []failure.Failure
+	for _, m := range pairs {
+		for _, status := range m.Status {
+			for _, reason := range m.Reason {
+				f := failure.Of(class)
+				f.Status, f.Reason = status, reason
+				all = append(all, f)
 			}
 		}
 	}
-	var all []failure.Failure
-	for _, status := range unique(statuses) {
-		for _, reason := range unique(reasons) {
-			f := failure.Of(class)
-			f.Status, f.Reason = status, reason
-			all = append(all, f)
-		}
-	}
-	return all
+	return all[:min(len(all), 4*maxProbes)]
 }
 
 // unique drops repeated values, keeping the first of each.
 func unique[T comparable](list []T) []T {
+	seen := make(map[T]bool, len(list))
 	var out []T
 	for _, v := range list {
-		if !contains(out, v) {
+		if !seen[v] {
+			seen[v] = true
 			out = append(out, v)
 		}
 	}
