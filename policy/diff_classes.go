@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/ebbhq/ebb/failure"
@@ -11,29 +10,39 @@ import (
 // verdictChange is a difference in what the rules decide, with the failures
 // that it concerns.
 type verdictChange struct {
-	old, new      *Rule
-	before, after string // the same in words
-	detail        string // status or reason, empty for a class as such
-	classes       ClassSet
+	old, new *Rule
+	words    verdictWords
+	classes  ClassSet
 }
+
+// verdictWords are what makes two differences the same: the rules in words,
+// and status or reason, empty for a class as such.
+type verdictWords struct{ before, after, detail string }
 
 // diffClasses compares what the rules decide about every class, and every
 // status and reason that a rule names, not how the rules are written.
 func diffClasses(old, new *Policy) []Change {
 	var found []verdictChange
+	at := map[verdictWords]int{} // in found
 	for _, class := range failure.Classes() {
-		var plain verdictChange
+		var plain verdictWords
 		for i, f := range probes(class, old, new) {
-			v := verdictChange{old: old.RuleFor(f), new: new.RuleFor(f), detail: detailOf(f)}
-			v.before, v.after = verdictText(v.old), verdictText(v.new)
+			v := verdictChange{old: old.RuleFor(f), new: new.RuleFor(f)}
+			v.words = verdictWords{verdictText(v.old), verdictText(v.new), detailOf(f)}
 			if i == 0 {
-				plain = v
-			} else if v.same(plain) {
+				plain = v.words
+			} else if v.words.before == plain.before && v.words.after == plain.after {
 				continue // decided as the class is
 			}
-			if v.before != v.after {
-				found = gather(found, v, class)
+			if v.words.before == v.words.after {
+				continue
 			}
+			n, known := at[v.words]
+			if !known {
+				n, found = len(found), append(found, v)
+				at[v.words] = n
+			}
+			found[n].classes |= SetOf(class)
 		}
 	}
 	var changes []Change
@@ -50,20 +59,6 @@ func diffClasses(old, new *Policy) []Change {
 	return changes
 }
 
-func (v verdictChange) same(w verdictChange) bool {
-	return v.before == w.before && v.after == w.after
-}
-
-// gather adds the class to the change that it shares, or appends a new one.
-func gather(found []verdictChange, v verdictChange, class failure.Class) []verdictChange {
-	at := slices.IndexFunc(found, func(w verdictChange) bool { return w.detail == v.detail && w.same(v) })
-	if at < 0 {
-		found, at = append(found, v), len(found)
-	}
-	found[at].classes |= SetOf(class)
-	return found
-}
-
 func detailOf(f failure.Failure) string {
 	var parts []string
 	if f.Status != 0 {
@@ -77,8 +72,8 @@ func detailOf(f failure.Failure) string {
 
 func (v verdictChange) change(old, new *Policy) Change {
 	return Change{
-		Path: rulePath(new, v.new), Old: v.before, New: v.after,
-		Effect: fmt.Sprintf("%s failures%s %s instead of %s", strings.Join(v.classes.Names(), ", "), v.detail,
+		Path: rulePath(new, v.new), Old: v.words.before, New: v.words.after,
+		Effect: fmt.Sprintf("%s failures%s %s instead of %s", strings.Join(v.classes.Names(), ", "), v.words.detail,
 			outcome(v.new, &new.Backoff, "are"), outcome(v.old, &old.Backoff, "being")),
 		Risky: v.risk(old, new) != "", Why: v.risk(old, new),
 	}
