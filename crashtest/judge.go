@@ -40,13 +40,16 @@ type Report struct {
 	Refused    int // writes that came after the lease was lost, all refused
 	Overlaps   int // starts beside a handler of a process taken for dead
 	Erred      int // calls of the store that failed
+	// SlowestBeat is the longest that the store took for a heartbeat.
+	SlowestBeat time.Duration
 }
 
 func (r Report) String() string {
 	return fmt.Sprintf("%d jobs, %d starts in %d processes; %d kills cut %d handlers; %d crash rows, %d of them before the handler's first act; "+
 		"%d finished handlers run again, their results unacknowledged; %d processes taken for dead found out, %d late writes refused, "+
-		"%d overlaps with a handler of such a process; %d failed calls of the store",
-		r.Jobs, r.Starts, r.Lives, r.Kills, r.Cut, r.Crashes, r.Silent, r.Duplicates, r.Lost, r.Refused, r.Overlaps, r.Erred)
+		"%d overlaps with a handler of such a process; %d failed calls of the store; slowest heartbeat %s",
+		r.Jobs, r.Starts, r.Lives, r.Kills, r.Cut, r.Crashes, r.Silent, r.Duplicates, r.Lost, r.Refused, r.Overlaps, r.Erred,
+		r.SlowestBeat.Round(time.Millisecond))
 }
 
 // run is one start as the evidence shows it.
@@ -187,6 +190,9 @@ func (j *judge) reaps() {
 					j.broken = append(j.broken, fmt.Sprintf("process %d: beat: %v", e.Process, err))
 				}
 				beats[e.Process] = max(beats[e.Process], time.Duration(asked))
+				if !j.lost[e.Process] { // of others the store need not be the cause
+					j.out.SlowestBeat = max(j.out.SlowestBeat, e.Mono-time.Duration(asked))
+				}
 			}
 		}
 	}
