@@ -96,13 +96,10 @@ type mailbox struct {
 
 func newMailbox() *mailbox { return &mailbox{enough: 1, bell: make(chan struct{}, 1)} }
 
-// finished hands over a run whose settle is built.
-func (m *mailbox) finished(r *run) {
-	m.mu.Lock()
+// deliver hands over a run whose settle is decided. The caller holds mu.
+func (m *mailbox) deliver(r *run) {
 	m.runs = append(m.runs, r)
-	ring := len(m.runs) >= m.enough
-	m.mu.Unlock()
-	if ring {
+	if len(m.runs) >= m.enough {
 		m.ring()
 	}
 }

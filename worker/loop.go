@@ -40,6 +40,8 @@ type loop struct {
 	reserved int            // slots asked for by turns under way
 	strays   int            // handlers given up that have not returned
 
+	crew     *crew
+	ready    []*run // to be started
 	pending  []*run // to be settled
 	returns  []*run // unbegun leases to be released
 	suspects []*run // unbegun leases that wait to run alone
@@ -70,11 +72,14 @@ type loop struct {
 	machineAlarm alarm
 	spareRuns    []*run
 	sparePosts   []func(*loop)
+	papers       []paper
+	blank        []run // not used yet: runs are made by the dozen
+	latest       route
 }
 
 func newLoop(calls, side context.Context, w *Worker) *loop {
 	l := &loop{
-		Worker: w, calls: calls, side: side, process: w.process.Load(),
+		Worker: w, calls: calls, side: side, process: w.process.Load(), crew: newCrew(w.mail),
 		limits: newLimits(w.policies, w.config.Queues, w.kinds),
 		leases: make(map[int64]*run), doomed: make(map[*run]error),
 		dueStale: true, pollAt: w.machine().Add(w.config.Poll),
@@ -115,6 +120,7 @@ func (l *loop) read() {
 	for _, f := range posts {
 		f(l)
 	}
+	l.dispatch()
 	l.spareRuns, l.sparePosts = runs, posts
 }
 
@@ -228,12 +234,13 @@ func (l *loop) wake() {
 }
 
 // arrive takes in a lease.
-func (l *loop) arrive(j job.Job) {
-	now := l.now()
-	r := &run{worker: l.Worker, job: j, process: l.process, handler: l.config.Handlers[j.Kind], policy: l.policyOf(&j)}
-	r.history, r.report = j.History, j.Progress
+func (l *loop) arrive(j *job.Job, now time.Time) {
+	way := l.routeOf(j)
+	r := l.newRun(j, way)
 	l.leases[j.Seq] = r
-	l.observe(r, Event{What: Claimed})
+	if l.config.Observe != nil {
+		l.observe(r, Event{What: Claimed})
+	}
 	switch {
 	case l.phase != working:
 		l.giveBack(r, "stopping")
@@ -243,13 +250,12 @@ func (l *loop) arrive(j job.Job) {
 		l.unknownPolicy(r, now)
 		l.pending = append(l.pending, r)
 	default:
-		r.pace = l.limits.paces[r.policy.Name]
-		l.admit(r, now)
+		l.admit(r, way, now)
 	}
 }
 
 // admit starts a lease, lets it wait to run alone, or gives it back.
-func (l *loop) admit(r *run, now time.Time) {
+func (l *loop) admit(r *run, way *route, now time.Time) {
 	switch {
 	case !r.job.Begun && len(l.suspects) < l.config.Concurrency:
 		l.suspects = append(l.suspects, r)
@@ -257,7 +263,10 @@ func (l *loop) admit(r *run, now time.Time) {
 	case !r.job.Begun:
 		l.giveBack(r, "too many wait to run alone")
 	case l.running < l.config.Concurrency && r.pace.admits(now, r.job.Seq):
-		l.limits.learn(r.job.Kind, r.pace, false)
+		if !way.learnt {
+			l.limits.learn(r.job.Kind, r.pace, false)
+			way.learnt = true
+		}
 		l.start(r, now)
 	default:
 		l.limits.learn(r.job.Kind, r.pace, true)
@@ -265,15 +274,20 @@ func (l *loop) admit(r *run, now time.Time) {
 	}
 }
 
+// start lets a handler begin.
 func (l *loop) start(r *run, now time.Time) {
 	l.running++
-	r.batch = l.batch
+	r.begun, r.batch, r.startedAt = true, l.batch, now
 	r.pace.started(now, r.job.Seq)
 	if softLimit(r.policy) > 0 {
 		r.pace.timeouts.add(r)
 	}
-	l.observe(r, Event{What: Started})
-	r.begin(l.runs, now)
+	if l.config.Observe != nil {
+		l.observe(r, Event{What: Started})
+	}
+	if l.ready = append(l.ready, r); len(l.ready) >= dispatchFrom {
+		l.dispatch()
+	}
 }
 
 // giveBack returns a lease whose handler did not begin: free of charge and to
@@ -284,7 +298,7 @@ func (l *loop) giveBack(r *run, why string) {
 		l.returns = append(l.returns, r)
 		return
 	}
-	r.settle = store.Settle{Ref: r.ref(), To: job.Queued, History: r.job.History}
+	r.settle = &store.Settle{Ref: r.ref(), To: job.Queued, History: r.job.History}
 	r.verdict = verdict{to: job.Queued, unspent: true}
 	l.pending = append(l.pending, r)
 }
@@ -313,7 +327,7 @@ func (l *loop) doom(r *run, cause error) {
 		return
 	}
 	r.unwatch()
-	r.cancel(cause)
+	r.ctx.end(cause)
 	r.killAt = l.now().Add(l.config.Grace)
 	if errors.Is(cause, ErrTimeout) && r.policy.Timeout > 0 && r.policy.Lease > 0 {
 		r.killAt = r.startedAt.Add(max(r.policy.Lease, r.policy.Timeout))
@@ -330,6 +344,7 @@ func (l *loop) giveUp(r *run, cause error) {
 	}
 	l.strays++
 	now := l.now()
+	r.endedAt = now
 	err := fmt.Errorf("the handler ran for %s and did not return after its context ended", now.Sub(r.startedAt))
 	switch {
 	case errors.Is(cause, ErrTimeout):

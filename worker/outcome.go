@@ -59,18 +59,15 @@ func because(cause, err error, classifiers []failure.Classifier) error {
 	return failure.New(failure.Plain, "context_canceled", err)
 }
 
-// succeeded is the settle of a start that is done.
-func (r *run) succeeded(now time.Time) store.Settle {
-	h := r.counted()
+// succeeded writes the settle of a start that is done, and its ledger row.
+func (r *run) succeeded(now time.Time, s *store.Settle, a *job.Attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h.Attempts++
-	return store.Settle{
-		Ref: r.ref(), To: job.Succeeded, History: h, Result: r.result,
-		Attempt: &job.Attempt{
-			Seq: r.job.Seq, Start: h.Starts, Epoch: r.job.Epoch, Process: r.process,
-			StartedAt: r.startedAt, EndedAt: now, OK: true, Counted: retry.CountedAttempt, Version: r.policy.Version,
-		},
+	*s = store.Settle{Ref: r.ref(), To: job.Succeeded, History: r.counted(), Result: r.result, Attempt: a}
+	s.History.Attempts++
+	*a = job.Attempt{
+		Seq: r.job.Seq, Start: s.History.Starts, Epoch: r.job.Epoch, Process: r.process,
+		StartedAt: r.began(), EndedAt: now, OK: true, Counted: retry.CountedAttempt, Version: r.policy.Version,
 	}
 }
 
@@ -78,22 +75,26 @@ func (r *run) succeeded(now time.Time) store.Settle {
 func (r *run) failed(now time.Time, err error, stack string) {
 	w := r.worker
 	f := failure.Classify(err, w.config.Classifiers...)
-	h := r.counted()
+	r.mu.Lock()
+	h, began := r.counted(), r.began()
+	r.mu.Unlock()
 	d := retry.Decide(r.policy, h, f, now, retry.Derive(w.config.Seed, uint64(r.job.Seq), h.Starts))
-	r.settle = settleOf(r.ref(), f, d, w.fingerprint)
-	r.settle.Attempt = attemptOf(&r.job, r.process, r.startedAt, now, f, d)
-	r.settle.Attempt.Stack = stack
-	r.verdict = verdict{to: r.settle.To, why: &judgement{f, d}}
+	s := settleOf(r.ref(), f, d, w.fingerprint)
+	s.Attempt = attemptOf(&r.job, r.process, began, now, f, d)
+	s.Attempt.Stack = stack
+	r.settle, r.verdict = &s, verdict{to: s.To, why: &judgement{f, d}}
 }
 
 // cancelled ends a start that an operator cancelled.
 func (r *run) cancelled(now time.Time, err error) {
 	f := failure.Of(failure.Interrupted)
 	f.Reason, f.Err = "cancelled", err
-	h := r.counted()
-	a := attemptOf(&r.job, r.process, r.startedAt, now, f, retry.Decision{Counted: retry.CountedApart, Rule: "operator/cancel", Version: r.policy.Version, Next: h})
+	r.mu.Lock()
+	h, began := r.counted(), r.began()
+	r.mu.Unlock()
+	a := attemptOf(&r.job, r.process, began, now, f, retry.Decision{Counted: retry.CountedApart, Rule: "operator/cancel", Version: r.policy.Version, Next: h})
 	a.Action = "cancel"
-	r.settle = store.Settle{Ref: r.ref(), To: job.Cancelled, History: h, Attempt: a, Fingerprint: Fingerprint(f)}
+	r.settle = &store.Settle{Ref: r.ref(), To: job.Cancelled, History: h, Attempt: a, Fingerprint: Fingerprint(f)}
 	r.verdict = verdict{to: job.Cancelled, why: &judgement{failure: f}}
 }
 

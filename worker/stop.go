@@ -36,7 +36,7 @@ func (l *loop) cancelAll() {
 	l.phase, l.stepAt = stopping, l.machine().Add(l.config.Grace)
 	l.tell(Event{What: Stopping})
 	for _, r := range l.leases {
-		if r.cancel != nil && !r.ended.Load() {
+		if r.begun && !r.ended.Load() {
 			l.doom(r, ErrStopping)
 		}
 	}
@@ -49,10 +49,10 @@ func (l *loop) order(process int64, refs []store.Ref) {
 	}
 	for _, ref := range refs {
 		r := l.leases[ref.Seq]
-		if r == nil || r.job.Epoch != ref.Epoch || r.cancel == nil && r.settle.To != "" {
+		if r == nil || r.job.Epoch != ref.Epoch || !r.begun && r.verdict.to != "" {
 			continue
 		}
-		if r.cancel != nil {
+		if r.begun {
 			if _, already := l.doomed[r]; !already && !r.ended.Load() {
 				l.observe(r, Event{What: Ordered})
 				l.doom(r, ErrCancelled)
@@ -67,7 +67,7 @@ func (l *loop) order(process int64, refs []store.Ref) {
 // cancelUnbegun ends a job that waits to run alone. If it is about to begin,
 // the answer of that turn finds the settle.
 func (l *loop) cancelUnbegun(r *run) {
-	r.settle = store.Settle{Ref: r.ref(), To: job.Cancelled, History: r.job.History}
+	r.settle = &store.Settle{Ref: r.ref(), To: job.Cancelled, History: r.job.History}
 	r.verdict = verdict{to: job.Cancelled}
 	for i, s := range l.suspects {
 		if s == r {
@@ -86,7 +86,7 @@ func (l *loop) lost(process int64) {
 	}
 	l.tell(Event{What: Lost, Process: process, Err: store.ErrLostProcess})
 	for _, r := range l.leases {
-		if r.cancel != nil && !r.ended.Load() {
+		if r.begun && !r.ended.Load() {
 			l.doom(r, ErrLeaseLost)
 		}
 	}

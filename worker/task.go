@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/retry"
@@ -64,10 +65,7 @@ func (t *Task) Progress(ctx context.Context, report []byte) error {
 // Checkpoint says that the work is getting on, as Progress does, and keeps
 // the report as it is.
 func (t *Task) Checkpoint(ctx context.Context) error {
-	t.run.mu.Lock()
-	report := t.run.report
-	t.run.mu.Unlock()
-	return t.run.progress(ctx, report)
+	return t.run.progress(ctx, t.run.reportedLast())
 }
 
 // SetResult gives the bytes that are kept with the job if this start
@@ -75,7 +73,9 @@ func (t *Task) Checkpoint(ctx context.Context) error {
 func (t *Task) SetResult(result []byte) {
 	t.run.mu.Lock()
 	defer t.run.mu.Unlock()
-	t.run.result = result
+	if !t.run.ended.Load() { // what is saved stays what it was
+		t.run.result = result
+	}
 }
 
 // Complete makes the job succeed inside the caller's own transaction, so that
@@ -87,7 +87,9 @@ func (t *Task) Complete(ctx context.Context, tx any) error {
 	if r.ended.Load() {
 		return ErrLeaseLost
 	}
-	ok, err := r.worker.store.SettleTx(ctx, tx, r.worker.storeNow(), r.process, r.succeeded(r.worker.now()))
+	var s store.Settle
+	r.succeeded(r.worker.now(), &s, new(job.Attempt))
+	ok, err := r.worker.store.SettleTx(ctx, tx, r.worker.storeNow(), r.process, s)
 	switch {
 	case err != nil:
 		return fmt.Errorf("worker: complete: %s: %w", r.job.ID(), err)
@@ -100,15 +102,36 @@ func (t *Task) Complete(ctx context.Context, tx any) error {
 	return nil
 }
 
-// handlerState is what a handler changes while it runs.
+// handlerState is what changes while a handler runs, perhaps on goroutines of
+// its own.
 type handlerState struct {
-	mu        sync.Mutex
-	reported  sync.Mutex    // one report at a time, in their order
-	history   retry.History // before this start is counted
-	advanced  bool          // this start made progress
-	report    []byte
-	result    []byte
-	completed bool // in the handler's own transaction
+	mu         sync.Mutex
+	reported   sync.Mutex // one report at a time, in their order
+	beganAt    time.Time
+	progressed *progressed // nil until it reports
+	result     []byte
+	completed  bool // in the handler's own transaction
+}
+
+// progressed is what a start has reported.
+type progressed struct {
+	history retry.History // before this start is counted
+	report  []byte
+}
+
+func (r *run) reportedLast() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.progressed == nil {
+		return r.job.Progress
+	}
+	return r.progressed.report
+}
+
+func (r *run) hasCompleted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.completed
 }
 
 func (r *run) progress(ctx context.Context, report []byte) error {
@@ -118,7 +141,7 @@ func (r *run) progress(ctx context.Context, report []byte) error {
 		return ErrLeaseLost
 	}
 	r.mu.Lock()
-	h := r.history.Progressed(r.policy)
+	h := r.uncounted().Progressed(r.policy)
 	r.mu.Unlock()
 	// The store keeps the history without this start: if the process dies, the
 	// reaper counts it.
@@ -131,19 +154,36 @@ func (r *run) progress(ctx context.Context, report []byte) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.history, r.advanced, r.report = h, true, report
+	if !r.ended.Load() { // what is saved stays what it was
+		r.progressed = &progressed{h, report}
+	}
 	return nil
 }
 
-// counted returns the history with this start in it.
+// uncounted returns the history without this start. The caller holds mu.
+func (r *run) uncounted() retry.History {
+	if r.progressed == nil {
+		return r.job.History
+	}
+	return r.progressed.history
+}
+
+// counted returns the history with this start in it. The caller holds mu.
 func (r *run) counted() retry.History {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	h := r.history.Started(r.startedAt)
-	if r.advanced {
+	h := r.uncounted().Started(r.began())
+	if r.progressed != nil {
 		h = h.Progressed(r.policy)
 	}
 	return h
+}
+
+// began returns when the handler began; if it was given up before it could,
+// when it should have. The caller holds mu.
+func (r *run) began() time.Time {
+	if r.beganAt.IsZero() {
+		return r.startedAt
+	}
+	return r.beganAt
 }
 
 func (r *run) ref() store.Ref { return store.Ref{Seq: r.job.Seq, Epoch: r.job.Epoch} }

@@ -27,10 +27,38 @@ func (l *loop) lingering(now time.Time) bool { return l.young > 0 && now.Before(
 type turn struct {
 	store.Turn
 	runs     []*run // of Settles
+	paper    paper
 	begins   []*run
 	returns  []*run
 	asks     []asked
 	reserved int
+}
+
+// paper is what settles are written on. It is used again when a turn has come
+// back: of all that a job costs here, this was the most.
+type paper struct {
+	settles  []store.Settle
+	attempts []job.Attempt
+}
+
+// write writes the settles. It runs beside the loop: the runs have ended.
+func (t *turn) write() {
+	n := len(t.runs)
+	t.paper.settles = slices.Grow(t.paper.settles[:0], n)[:n]
+	t.paper.attempts = slices.Grow(t.paper.attempts[:0], n)[:n]
+	t.Settles = t.paper.settles
+	for i, r := range t.runs {
+		r.settling(&t.Settles[i], &t.paper.attempts[i])
+	}
+}
+
+// keep puts the paper of a turn that is over aside, blank.
+func (l *loop) keep(p paper) {
+	if len(l.papers) < l.config.Turns {
+		clear(p.settles)
+		clear(p.attempts)
+		l.papers = append(l.papers, p)
+	}
 }
 
 // launch starts as many turns as there is reason for. A turn leaves at once
@@ -54,6 +82,7 @@ func (l *loop) launch() {
 		l.group.Go(func() {
 			ctx, cancel := l.call(l.calls)
 			defer cancel()
+			t.write()
 			answer, err := l.store.Turn(ctx, t.Turn)
 			l.mail.post(func(l *loop) { l.turned(t, answer, err) })
 		})
@@ -69,16 +98,14 @@ func (l *loop) prepare() *turn {
 		t.runs, l.pending = t.runs[:l.most:l.most], t.runs[l.most:]
 	}
 	t.returns, l.returns = l.returns, nil
-	t.Settles = make([]store.Settle, len(t.runs))
 	queue := ""
-	for i, r := range t.runs {
+	for _, r := range t.runs {
 		if r.verdict.unspent {
 			r.settle.Delay = r.job.DueAt.Sub(now) // in the past: its old place
 		} else if r.job.Queue != queue {
 			queue = r.job.Queue
 			l.limits.wake(queue) // a strict queue's next, or a slot that kept others out
 		}
-		t.Settles[i] = r.settle
 	}
 	for _, r := range t.returns {
 		t.Release = append(t.Release, r.ref())
@@ -91,8 +118,11 @@ func (l *loop) prepare() *turn {
 		t.reserved++
 	}
 	l.ask(t, now)
-	if len(t.Settles) == 0 && len(t.Release) == 0 && len(t.Begin) == 0 && len(t.Claims) == 0 {
+	if len(t.runs) == 0 && len(t.Release) == 0 && len(t.Begin) == 0 && len(t.Claims) == 0 {
 		return nil
+	}
+	if last := len(l.papers) - 1; last >= 0 {
+		t.paper, l.papers = l.papers[last], l.papers[:last]
 	}
 	return t
 }
@@ -149,6 +179,7 @@ func (l *loop) turned(t *turn, answer store.Turned, err error) {
 		l.failedTurn(t, err)
 		return
 	}
+	l.keep(t.paper)
 	l.failures = 0
 	if l.most *= 2; l.most > l.config.Concurrency {
 		l.most = 0
@@ -198,7 +229,7 @@ func (l *loop) settled(t *turn, answer store.Turned) {
 	for i, r := range t.runs {
 		delete(l.leases, r.job.Seq)
 		done, unspent := answer.Settled[i], r.verdict.unspent
-		if done && r.settle.To == job.Queued && !unspent {
+		if done && r.verdict.to == job.Queued && !unspent {
 			due := store.Due(now, r.settle.Delay)
 			l.dues.add(due)
 			if r.policy.Slot == policy.SlotKeep && r.settle.Delay > 0 {
@@ -213,10 +244,7 @@ func (l *loop) settled(t *turn, answer store.Turned) {
 }
 
 func settledEvent(r *run, done bool) Event {
-	e := Event{What: Settled, To: r.verdict.to}
-	if a := r.settle.Attempt; a != nil {
-		e.Took = a.EndedAt.Sub(a.StartedAt)
-	}
+	e := Event{What: Settled, To: r.verdict.to, Took: r.took()}
 	if !done {
 		if r.verdict.completed { // the handler's transaction was committed
 			e.To = job.Succeeded
@@ -237,10 +265,10 @@ func (l *loop) began(r *run, ok bool) {
 		delete(l.leases, r.job.Seq)
 		l.suspect = nil
 		l.observe(r, Event{What: Refused})
-	case r.settle.To != "" || l.phase != working: // cancelled or stopped meanwhile
+	case r.verdict.to != "" || l.phase != working: // cancelled or stopped meanwhile
 		r.job.Begun = true
 		l.suspect = nil
-		if r.settle.To != "" {
+		if r.verdict.to != "" {
 			l.pending = append(l.pending, r)
 		} else {
 			l.giveBack(r, "stopping")
@@ -267,10 +295,10 @@ func (l *loop) claimed(t *turn, jobs []job.Job) {
 			a.lane.hungry = true
 		}
 	}
-	running := l.running
+	running, now := l.running, l.now()
 	l.batch++
 	for i := range jobs {
-		l.arrive(jobs[i])
+		l.arrive(&jobs[i], now)
 	}
 	l.young = l.running - running
 	if n := l.young; n >= gatherFrom {
@@ -381,9 +409,10 @@ func (l *loop) adopted(process int64, found []job.Job, err error) {
 		return
 	}
 	l.doubt = false
+	now := l.now()
 	for i := range found {
 		if l.leases[found[i].Seq] == nil {
-			l.arrive(found[i])
+			l.arrive(&found[i], now)
 		}
 	}
 	l.wake()

@@ -4,7 +4,7 @@
 // when it is told to stop.
 //
 // One goroutine, the loop, owns all state. Handlers run on goroutines of
-// their own and build their own settles; turns, the round trips to the store,
+// their own and decide on their own outcomes; turns, the round trips to the store,
 // run beside it. DESIGN.md tells how they play together.
 package worker
 
@@ -99,6 +99,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	l := newLoop(calls, side, w)
 	err := l.run()     //nolint:contextcheck // results are saved after ctx ended
 	l.end(ErrStopping) // handlers that were given up
+	l.crew.close()
 	stop()
 	if err != nil {
 		cancel() // the store is away: nothing more to wait for
@@ -153,7 +154,10 @@ func (w *Worker) Policy(name string) *policy.Policy { return w.policies[name] }
 func (w *Worker) Process() int64 { return w.process.Load() }
 
 // now is policy time as the store tells it.
-func (w *Worker) now() time.Time { return w.clock.Now().Add(time.Duration(w.skew.Load())) }
+func (w *Worker) now() time.Time { return w.clock.Now().Add(w.offset()) }
+
+// offset is how far the store's clock is ahead of ours.
+func (w *Worker) offset() time.Duration { return time.Duration(w.skew.Load()) }
 
 // storeNow is what calls of the store take as now: zero where it is to use
 // its own clock.
