@@ -41,8 +41,8 @@ func TestPostgresRestarts(t *testing.T) {
 		return err == nil
 	})
 	report := s.finish()
-	if refused != 2*size().restarts {
-		s.Errorf("%d of %d enqueues failed, want the %d that were made while the server was down", refused, asked, 2*size().restarts)
+	if down := 2 * size().restarts; refused < down {
+		s.Errorf("%d of %d enqueues failed, want at least the %d that were made while the server was down", refused, asked, down)
 	}
 	if report.Lives != len(workers) || report.Kills != 0 {
 		s.Errorf("%d workers took part and %d died, want %d and none", report.Lives, report.Kills, len(workers))
