@@ -19,7 +19,16 @@ const diskSize = 64 << 20
 // smallDisk returns a directory on a file system of diskSize.
 func smallDisk(t *testing.T) string {
 	t.Helper()
-	if dir := os.Getenv("EBB_SMALL_DISK"); dir != "" {
+	if disk := os.Getenv("EBB_SMALL_DISK"); disk != "" {
+		dir, err := os.MkdirTemp(disk, "ebb")
+		if err != nil {
+			t.Fatalf("EBB_SMALL_DISK: %v", err)
+		}
+		t.Cleanup(func() {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Error(err)
+			}
+		})
 		return dir
 	}
 	dir := t.TempDir()
