@@ -43,11 +43,11 @@ type Job struct {
 	EnqueuedAt time.Time
 	EndedAt    time.Time // zero while the job lives
 	History    retry.History
-	Epoch      int64 // fencing number: claims so far
-	Process    int64 // the process that holds the lease; 0 = none
-	LeasedAt   time.Time
-	Begun      bool   // the handler of this lease may have begun
-	Progress   []byte // what the handler reported last
+	Epoch      int64     // fencing number: claims and kept leases so far
+	Process    int64     // the process that holds the lease; 0 = none
+	LeasedAt   time.Time // of the claim, or of the Begin that followed it
+	Begun      bool      // the handler of this lease may have begun
+	Progress   []byte    // what the handler reported last
 	Result     []byte
 	// LastClass, LastError, Fingerprint describe the last failure.
 	LastClass   failure.Class

@@ -58,8 +58,12 @@ func Prepare(now time.Time, n job.New) (job.New, error) {
 // store calls it before it writes anything.
 func CheckSettles(settles []Settle) error {
 	for i := range settles {
-		if s := &settles[i]; !job.Allowed(job.Running, s.To, s.Cause) {
+		s := &settles[i]
+		if !job.Allowed(job.Running, s.To, s.Cause) {
 			return fmt.Errorf("store: settle: %s: from running to %q with cause %q: %w", job.FormatID(s.Seq), s.To, s.Cause, ErrState)
+		}
+		if s.Keep && s.To != job.Queued {
+			return fmt.Errorf("store: settle: %s: to %q with the lease kept: only a job that is tried again keeps it: %w", job.FormatID(s.Seq), s.To, ErrState)
 		}
 	}
 	return nil

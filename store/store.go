@@ -96,7 +96,11 @@ type Settle struct {
 	To    job.State
 	Cause job.Cause
 	// Delay is added to the store's now where To is Queued.
-	Delay   time.Duration
+	Delay time.Duration
+	// Keep ends the start and not the lease; only where To is Queued. The job
+	// stays running, unbegun, under the next epoch: its process may Begin it
+	// from its due time on, and nobody else.
+	Keep    bool
 	History retry.History
 	// Attempt is the ledger's row. Begun starts only; nil where the handler
 	// never began (a cancel between claim and start).
@@ -112,7 +116,7 @@ type Turn struct {
 	Process int64
 	Now     time.Time
 	Settles []Settle
-	Begin   []Ref   // leases returned with Begun false whose handlers start now
+	Begin   []Ref   // unbegun leases whose handlers start now
 	Release []Ref   // leases that go back unspent; refused once begun
 	Claims  []Claim // Process and Now are the turn's
 }
@@ -120,7 +124,7 @@ type Turn struct {
 // Turned answers a Turn in its order.
 type Turned struct {
 	Settled  []bool // false = stale: the lease was not ours any more
-	Begun    []bool
+	Begun    []bool // false = stale, or not due yet by the turn's now
 	Released []bool
 	// Claimed are the least rows of each claim by (priority, due, sequence),
 	// sorted. Begun is set but for suspects (two crashes or more), which the

@@ -109,7 +109,7 @@ func (s *Store) Reap(ctx context.Context, now time.Time, process, beat int64, de
 			continue
 		}
 		settles[i] = decide(copied(&r.job))
-		settles[i].Ref = store.Ref{Seq: r.job.Seq, Epoch: r.job.Epoch}
+		settles[i].Ref, settles[i].Keep = store.Ref{Seq: r.job.Seq, Epoch: r.job.Epoch}, false
 		if s.faults.NoCrashCount {
 			settles[i].History.Crashes = r.job.History.Crashes
 		}

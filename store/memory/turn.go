@@ -34,10 +34,7 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 	}
 	for _, ref := range t.Begin {
 		r := s.leased(t.Process, ref)
-		if r != nil {
-			r.job.Begun = true
-		}
-		answer.Begun = append(answer.Begun, r != nil)
+		answer.Begun = append(answer.Begun, r != nil && s.beginLease(r, store.Instant(now)))
 	}
 	for _, ref := range t.Release {
 		r := s.leased(t.Process, ref)
@@ -69,14 +66,26 @@ func (s *Store) leased(process int64, ref store.Ref) *row {
 	return r
 }
 
-// settle ends a lease as told: state, history, ledger and due time together.
+// beginLease marks a lease whose handler starts now, if it is due.
+func (s *Store) beginLease(r *row, now time.Time) bool {
+	j := &r.job
+	if !j.Begun {
+		if j.DueAt.After(now) && !s.faults.EarlyBegin {
+			return false
+		}
+		j.Begun, j.LeasedAt = true, now
+	}
+	return true
+}
+
+// settle ends a start as told: state, history, ledger and due time together.
 func (s *Store) settle(r *row, now time.Time, process int64, st store.Settle) {
 	var due time.Time
 	if st.To == job.Queued {
 		if due = store.Due(now, st.Delay); s.faults.LateDue {
 			due = store.Due(now, 0)
 		}
-		if r.ordered {
+		if r.ordered && !st.Keep {
 			st.To, due = job.Cancelled, time.Time{}
 		}
 	}
@@ -88,17 +97,17 @@ func (s *Store) settle(r *row, now time.Time, process int64, st store.Settle) {
 	if torn && s.faults.TornLedger {
 		return
 	}
+	if st.Keep {
+		s.recall(&r.job, st)
+		r.job.DueAt, r.job.Begun = due, false
+		if !s.faults.KeepEpoch {
+			r.job.Epoch++
+		}
+		return
+	}
 	s.end(r, func(j *job.Job) {
-		h := st.History
-		if s.faults.FreeAttempts {
-			h.Attempts = j.History.Attempts
-		}
+		s.recall(j, st)
 		j.State, j.Cause = st.To, st.Cause
-		s.remember(j, h)
-		if a := st.Attempt; a != nil && !a.OK {
-			j.LastClass, j.LastError, j.Version = a.Class, store.Text(a.Error), a.Version
-			j.Fingerprint = store.Text(st.Fingerprint)
-		}
 		switch st.To {
 		case job.Queued:
 			j.DueAt = due
@@ -130,6 +139,19 @@ func (s *Store) end(r *row, f func(j *job.Job)) {
 		j.Process, j.LeasedAt, j.Begun = 0, time.Time{}, false
 	})
 	r.ordered = false
+}
+
+// recall writes what a start leaves behind.
+func (s *Store) recall(j *job.Job, st store.Settle) {
+	h := st.History
+	if s.faults.FreeAttempts {
+		h.Attempts = j.History.Attempts
+	}
+	s.remember(j, h)
+	if a := st.Attempt; a != nil && !a.OK {
+		j.LastClass, j.LastError, j.Version = a.Class, store.Text(a.Error), a.Version
+		j.Fingerprint = store.Text(st.Fingerprint)
+	}
 }
 
 // remember writes the history; the deadline is the job's own.

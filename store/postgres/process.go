@@ -112,7 +112,7 @@ func (s *Store) Reap(ctx context.Context, now time.Time, process, beat int64, de
 				continue
 			}
 			st := decide(j)
-			st.Ref = ref
+			st.Ref, st.Keep = ref, false
 			settles = append(settles, st)
 		}
 		if err := store.CheckSettles(settles); err != nil {

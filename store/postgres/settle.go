@@ -58,7 +58,8 @@ func (w *turning) endings(settles []store.Settle, places []int) []*ending {
 
 // way is how leases end in one statement.
 type way struct {
-	to job.State
+	to   job.State
+	keep bool // the start alone ends
 	// fresh are jobs that succeeded at their first start, the most of all:
 	// they share the policy's version and the epoch.
 	fresh   bool
@@ -69,7 +70,7 @@ type way struct {
 // endingOf returns the way of a settle.
 func endingOf(st *store.Settle) way {
 	if st.To != job.Succeeded {
-		return way{to: st.To}
+		return way{to: st.To, keep: st.Keep}
 	}
 	a, h := st.Attempt, &st.History
 	if a == nil || !a.OK || a.Start != 1 || a.HeldBy != "" || a.Held != 0 || len(st.Result) > 0 {
@@ -83,8 +84,11 @@ func endingOf(st *store.Settle) way {
 
 // statement names the statement of the way.
 func (w way) statement() string {
-	if w.fresh {
+	switch {
+	case w.fresh:
 		return "succeed_fresh"
+	case w.keep:
+		return "keep"
 	}
 	switch w.to {
 	case job.Queued:
@@ -143,6 +147,9 @@ func (e *ending) addJob(st *store.Settle, now time.Time) {
 	if st.To == job.Queued {
 		if e.wish = max(e.wish, later); st.Delay <= 0 {
 			e.wish = atOnce
+		}
+		if e.keep {
+			e.wish = nobody
 		}
 		if now.IsZero() {
 			wait = int64(st.Delay / time.Microsecond)

@@ -169,7 +169,8 @@ func split(refs []store.Ref, places []int) (seqs, epochs []int64) {
 	return seqs, epochs
 }
 
-// begin marks leases whose handlers start now. Asking twice is answered twice.
+// begin marks leases whose handlers start now, if they are due. Asking twice
+// is answered twice.
 func (w *turning) begin(refs []store.Ref) {
 	if len(refs) == 0 {
 		return
@@ -181,7 +182,7 @@ func (w *turning) begin(refs []store.Ref) {
 		seqs, epochs := split(refs, places)
 		mark := answered(answers, places, func(i int) int64 { return refs[i].Seq }, true)
 		last := n == len(all)-1
-		w.batch.Queue(statement("begin"), w.process, seqs, epochs).Query(func(rows pgx.Rows) error {
+		w.batch.Queue(statement("begin"), w.process, seqs, epochs, nullable(w.now)).Query(func(rows pgx.Rows) error {
 			err := eachRow(rows, mark)
 			if last {
 				for again, at := range same {

@@ -124,7 +124,7 @@ func (t *tx) reap(process int64, decide func(job.Job) store.Settle) (int, error)
 			return nil
 		}
 		st := decide(j)
-		st.Ref = ref
+		st.Ref, st.Keep = ref, false
 		settles = append(settles, st)
 		return nil
 	})

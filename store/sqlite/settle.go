@@ -28,6 +28,12 @@ func (t *tx) settle(held *leases, settles []store.Settle) ([]bool, error) {
 			continue
 		}
 		to := st.To
+		if st.Keep {
+			if err := b.keep(held, row, st); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if to == job.Queued && row.ordered {
 			to = job.Cancelled
 		}
@@ -44,6 +50,17 @@ func (t *tx) settle(held *leases, settles []store.Settle) ([]bool, error) {
 		}
 	}
 	return answers, b.finish()
+}
+
+// keep ends a start and lets its lease wait for the next.
+func (b *settling) keep(held *leases, row lease, st *store.Settle) error {
+	row.epoch, row.begun = row.epoch+1, false
+	held.rows[st.Seq] = row
+	if err := b.one(job.Queued, st); err != nil {
+		return err
+	}
+	_, err := b.run("lease_keep", st.Seq)
+	return err
 }
 
 // finish writes what was collected.

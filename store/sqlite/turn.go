@@ -124,7 +124,7 @@ func (l *leases) take(ref store.Ref) (lease, bool) {
 	return row, ok
 }
 
-// begin marks leases whose handlers start now.
+// begin marks leases whose handlers start now, if they are due.
 func (t *tx) begin(held *leases, refs []store.Ref) ([]bool, error) {
 	answers := answersFor(len(refs))
 	for i, ref := range refs {
@@ -132,11 +132,12 @@ func (t *tx) begin(held *leases, refs []store.Ref) ([]bool, error) {
 		if answers[i] = ok; !ok || row.begun {
 			continue
 		}
-		row.begun = true
-		held.rows[ref.Seq] = row
-		if _, err := t.run("begin_lease", ref.Seq); err != nil {
+		changed, err := t.run("begin_lease", ref.Seq, micros(t.instant()))
+		if err != nil {
 			return nil, err
 		}
+		row.begun = changed > 0
+		answers[i], held.rows[ref.Seq] = row.begun, row
 	}
 	return answers, nil
 }

@@ -191,6 +191,9 @@ var settleRules = []rule{
 			{To: job.Failed},
 			{To: job.Failed, Cause: retry.CauseConfig},
 			{To: job.Parked, Cause: job.Disabled},
+			{To: job.Succeeded, Keep: true},
+			{To: job.Failed, Cause: retry.CauseFatal, Keep: true},
+			{To: job.Cancelled, Keep: true},
 		} {
 			bad.Ref = refOf(jobs[1])
 			_, err := s.Turn(s.ctx, store.Turn{

@@ -31,6 +31,7 @@ func Run(t *testing.T, open Open) {
 		{"Enqueue", enqueueRules},
 		{"Claim", claimRules},
 		{"Settle", settleRules},
+		{"Keep", keepRules},
 		{"Fence", fenceRules},
 		{"Reap", reapRules},
 		{"Cancel", cancelRules},
@@ -260,6 +261,22 @@ func again(j job.Job, now time.Time, delay time.Duration) store.Settle {
 	s.Delay, s.History.LastDelay = delay, delay
 	s.Attempt.Action, s.Attempt.Delay = "retry", delay
 	return s
+}
+
+// kept settles a claimed job as again does, and keeps its lease.
+func kept(j job.Job, now time.Time, delay time.Duration) store.Settle {
+	st := again(j, now, delay)
+	st.Keep = true
+	return st
+}
+
+// waiting is what a kept lease is after its settle.
+func waiting(j job.Job, st store.Settle, due time.Time) job.Job {
+	a := st.Attempt
+	j.Epoch++
+	j.Begun, j.DueAt, j.History = false, due, st.History
+	j.LastClass, j.LastError, j.Version, j.Fingerprint = a.Class, a.Error, a.Version, st.Fingerprint
+	return j
 }
 
 // ended settles a claimed job to the state for the cause, after a failure of

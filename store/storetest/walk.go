@@ -188,14 +188,21 @@ func (w *walk) work() {
 func (w *walk) after(p *walkProcess, t store.Turn, answer store.Turned) {
 	over := map[store.Ref]bool{}
 	for i, st := range t.Settles {
+		if at := slices.IndexFunc(p.leases, func(j job.Job) bool { return refOf(j) == st.Ref }); st.Keep && answer.Settled[i] && at >= 0 {
+			p.leases[at] = waiting(p.leases[at], st, store.Due(w.now, st.Delay))
+			w.past = append(w.past, p.leases[at])
+			continue
+		}
 		over[st.Ref] = over[st.Ref] || answer.Settled[i]
 	}
 	for i, ref := range t.Release {
 		over[ref] = over[ref] || answer.Released[i]
 	}
 	p.leases = slices.DeleteFunc(p.leases, func(j job.Job) bool { return over[refOf(j)] })
-	for i := range p.leases {
-		p.leases[i].Begun = p.leases[i].Begun || slices.Contains(t.Begin, refOf(p.leases[i]))
+	for i, ref := range t.Begin {
+		if at := slices.IndexFunc(p.leases, func(j job.Job) bool { return refOf(j) == ref }); answer.Begun[i] && at >= 0 && !p.leases[at].Begun {
+			p.leases[at].Begun, p.leases[at].LeasedAt = true, store.Instant(w.now)
+		}
 	}
 	p.leases = append(p.leases, answer.Claimed...)
 	w.past = append(w.past, answer.Claimed...)
@@ -210,7 +217,7 @@ func (w *walk) outcome(j job.Job) store.Settle {
 		st.Result = fmt.Appendf(nil, "r%d", w.rng.IntN(9))
 	case 2, 3:
 		st = again(j, w.now, time.Duration(w.rng.Int64N(int64(40*time.Second))))
-		st.History.Crashes = w.rng.IntN(4)
+		st.History.Crashes, st.Keep = w.rng.IntN(4), w.chance(40)
 	case 4:
 		st = ended(j, w.now, job.Failed, pick(w, []job.Cause{retry.CauseFatal, retry.CauseExhausted, retry.CausePoison, retry.CauseExpired}))
 	case 5:

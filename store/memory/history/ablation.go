@@ -37,6 +37,8 @@ func Ablations() []Ablation {
 		{Name: "the state is written without the ledger", faults: fault.Set{TornState: true}},
 		{Name: "ties go to the newest", faults: fault.Set{NewestFirst: true}},
 		{Name: "a begun lease can be released", faults: fault.Set{ReleaseBegun: true}},
+		{Name: "a kept lease stays under its epoch", faults: fault.Set{KeepEpoch: true}},
+		{Name: "a kept lease begins before it is due", faults: fault.Set{EarlyBegin: true}},
 		{Name: "unique keys are given twice", faults: fault.Set{NoUnique: true}},
 		{Name: "a strict queue has more than one slot", faults: fault.Set{NoStrict: true}},
 		{Name: "a late commit is stranded by a cursor", faults: fault.Set{SkipLate: true}},

@@ -81,7 +81,10 @@ func (w *world) turned(c *call, j *job.Job) (why string) {
 			why = "settled"
 			w.settled(j, c.turn.Settles[i], c.now, c.process)
 		case slices.Contains(c.turn.Begin, ref):
-			why, j.Begun = "begun", true
+			why = "begun"
+			if !j.Begun {
+				j.Begun, j.LeasedAt = true, store.Instant(c.now)
+			}
 		case slices.Contains(c.turn.Release, ref):
 			why = "released"
 			w.released(j, c.now)
@@ -117,20 +120,26 @@ func (w *world) reapedJob(c *call, j *job.Job) string {
 func (w *world) settled(j *job.Job, st store.Settle, now time.Time, process int64) {
 	ordered := w.truth.ordered[st.Ref]
 	due := time.Time{}
-	j.State, j.Cause = st.To, st.Cause
-	switch {
-	case st.To == job.Queued && ordered:
-		j.State = job.Cancelled
-	case st.To == job.Queued:
+	if st.To == job.Queued && (st.Keep || !ordered) {
 		due = store.Due(now, st.Delay)
 		j.DueAt = due
+	}
+	j.History = st.History
+	j.History.FirstStartAt, j.History.DeadlineAt = store.Instant(st.History.FirstStartAt), j.DeadlineAt
+	j.Begun = false
+	if st.Keep {
+		j.Epoch++
+		w.truth.ordered[refOf(j)] = ordered
+		w.checkRow(j, st, process, due)
+		return
+	}
+	j.State, j.Cause, j.Process, j.LeasedAt = st.To, st.Cause, 0, time.Time{}
+	if st.To == job.Queued && ordered {
+		j.State = job.Cancelled
 	}
 	if !j.State.Live() {
 		j.EndedAt = store.Instant(now)
 	}
-	j.History = st.History
-	j.History.FirstStartAt, j.History.DeadlineAt = store.Instant(st.History.FirstStartAt), j.DeadlineAt
-	j.Process, j.LeasedAt, j.Begun = 0, time.Time{}, false
 	w.checkRow(j, st, process, due)
 }
 

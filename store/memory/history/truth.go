@@ -170,7 +170,9 @@ func (w *world) checkAnswers(c *call) {
 		}
 	}
 	for i, ref := range c.turn.Begin {
-		want := w.truth.holds(c.process, ref) && !over[ref]
+		j := w.truth.jobs[ref.Seq]
+		due := j.Begun || !j.DueAt.After(store.Instant(c.now))
+		want := w.truth.holds(c.process, ref) && !over[ref] && due
 		if begun[ref] = want; c.answer.Begun[i] != want {
 			w.fail("begin of %+v by process %d answered %t, want %t", ref, c.process, !want, want)
 		}

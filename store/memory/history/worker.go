@@ -238,6 +238,9 @@ func (k *worker) turn(w *world) {
 			}
 		case w.chance(100):
 			t.Release = append(t.Release, refOf(&task.job))
+		case task.job.DueAt.After(t.Now) && !w.chance(50): // now and then it asks too early
+		case task.job.History.Crashes < store.SuspectCrashes:
+			t.Begin = append(t.Begin, refOf(&task.job))
 		case !busy:
 			t.Begin, busy = append(t.Begin, refOf(&task.job)), true
 		}
@@ -311,7 +314,21 @@ func (k *worker) follow(w *world, t store.Turn, answer store.Turned) {
 			task.start(w)
 		}
 	}
+	for i := range t.Settles {
+		if st := &t.Settles[i]; st.Keep && answer.Settled[i] {
+			k.wait(w, st)
+		}
+	}
 	for _, j := range answer.Claimed {
+		k.tasks = append(k.tasks, k.accept(w, j))
+	}
+}
+
+// wait holds on to a lease that was kept.
+func (k *worker) wait(w *world, st *store.Settle) {
+	j, err := w.store.Job(w.ctx, st.Seq)
+	w.must("job", err)
+	if ref := (store.Ref{Seq: st.Seq, Epoch: st.Epoch + 1}); refOf(&j) == ref && j.Process == k.id {
 		k.tasks = append(k.tasks, k.accept(w, j))
 	}
 }
@@ -329,7 +346,9 @@ func (w *world) settleOf(t *task) store.Settle {
 		a.OK = true
 		return store.Settle{Ref: refOf(&t.job), To: job.Succeeded, History: h, Attempt: a}
 	}
-	return w.decided(&t.job, h, t.err, t.startAt)
+	st := w.decided(&t.job, h, t.err, t.startAt)
+	st.Keep = st.To == job.Queued && w.chance(300)
+	return st
 }
 
 func (w *world) attempt(j *job.Job, h retry.History, started, ended time.Time) *job.Attempt {

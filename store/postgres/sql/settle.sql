@@ -47,6 +47,16 @@ nullif(s_crashes, 0), s_free
 CASE WHEN NOT a_ok THEN nullif(a_class, '') ELSE last_class END, CASE WHEN NOT a_ok THEN nullif(a_error, '') ELSE last_error END,
 CASE WHEN NOT a_ok THEN nullif(s_fingerprint, '') ELSE fingerprint END, CASE WHEN NOT a_ok THEN nullif(a_version, '') ELSE version END
 
+-- fragment: remembered
+due_at = coalesce(s_due_at, s_now + coalesce(s_wait, 0) * interval '1 microsecond'),
+           first_start_at = s_first_start_at, last_delay = nullif(s_last_delay, 0), starts = nullif(s_starts, 0),
+           attempts = nullif(s_attempts, 0), waits = nullif(s_waits, 0), idle = nullif(s_idle, 0),
+           crashes = nullif(s_crashes, 0), free = s_free,
+           last_class = CASE WHEN NOT a_ok THEN nullif(a_class, '') ELSE last_class END,
+           last_error = CASE WHEN NOT a_ok THEN nullif(a_error, '') ELSE last_error END,
+           fingerprint = CASE WHEN NOT a_ok THEN nullif(s_fingerprint, '') ELSE fingerprint END,
+           version = CASE WHEN NOT a_ok THEN nullif(a_version, '') ELSE version END
+
 -- fragment: freed
 freed AS (
     DELETE FROM ebb_unique u USING ended WHERE ended.unique_key IS NOT NULL AND u.key = ended.unique_key
@@ -140,15 +150,7 @@ RETURNING seq
 WITH /*settle*/,
 ended AS (
     UPDATE ebb_job j
-       SET process = NULL, leased_at = NULL, begun = false,
-           due_at = coalesce(s_due_at, s_now + coalesce(s_wait, 0) * interval '1 microsecond'),
-           first_start_at = s_first_start_at, last_delay = nullif(s_last_delay, 0), starts = nullif(s_starts, 0),
-           attempts = nullif(s_attempts, 0), waits = nullif(s_waits, 0), idle = nullif(s_idle, 0),
-           crashes = nullif(s_crashes, 0), free = s_free,
-           last_class = CASE WHEN NOT a_ok THEN nullif(a_class, '') ELSE last_class END,
-           last_error = CASE WHEN NOT a_ok THEN nullif(a_error, '') ELSE last_error END,
-           fingerprint = CASE WHEN NOT a_ok THEN nullif(s_fingerprint, '') ELSE fingerprint END,
-           version = CASE WHEN NOT a_ok THEN nullif(a_version, '') ELSE version END
+       SET process = NULL, leased_at = NULL, begun = false, /*remembered*/
       FROM settle
      WHERE j.seq = s_seq AND j.epoch = s_epoch AND j.process = $1
     RETURNING j.seq, j.queue, CASE WHEN NOT j.ordered AND NOT a_ok THEN j.due_at END AS a_due_at, settle.*
@@ -157,4 +159,18 @@ ended AS (
 counted AS (
     INSERT INTO ebb_tally (queue, process, queued, running) SELECT queue, $1, count(*), -count(*) FROM ended GROUP BY queue
 )
+SELECT seq FROM ended
+
+-- name: keep
+-- The start has ended, the lease waits for the next under the next epoch. A
+-- cancel order waits with it.
+WITH /*settle*/,
+ended AS (
+    UPDATE ebb_job j
+       SET begun = false, epoch = epoch + 1, /*remembered*/
+      FROM settle
+     WHERE j.seq = s_seq AND j.epoch = s_epoch AND j.process = $1
+    RETURNING j.seq, CASE WHEN NOT a_ok THEN j.due_at END AS a_due_at, settle.*
+),
+/*recorded*/
 SELECT seq FROM ended

@@ -8,10 +8,11 @@ SELECT pg_advisory_xact_lock_shared(1700946274, ($1::bigint & 2147483647)::int),
        ARRAY (SELECT name FROM ebb_queue WHERE strict AND name = ANY ($2::text[]))
 
 -- name: begin
+-- $1 process, $2 and $3 leases, $4 now. What has begun is answered again.
 UPDATE ebb_job j
-   SET begun = true
+   SET begun = true, leased_at = CASE WHEN begun THEN leased_at ELSE coalesce($4::timestamptz, now()) END
   FROM unnest($2::bigint[], $3::bigint[]) AS ref (seq, epoch)
- WHERE j.seq = ref.seq AND j.epoch = ref.epoch AND j.process = $1
+ WHERE j.seq = ref.seq AND j.epoch = ref.epoch AND j.process = $1 AND (j.begun OR j.due_at <= coalesce($4, now()))
 RETURNING j.seq
 
 -- name: release

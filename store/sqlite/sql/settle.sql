@@ -2,7 +2,12 @@
 SELECT seq, epoch, queue, begun, ordered FROM ebb_lease WHERE /*seqs*/ AND process = ?3
 
 -- name: begin_lease
-UPDATE ebb_lease SET begun = 1 WHERE seq = ?1
+UPDATE ebb_lease SET begun = 1, leased_at = ?2
+ WHERE seq = ?1 AND EXISTS (SELECT 1 FROM ebb_job WHERE seq = ?1 AND due_at <= ?2)
+
+-- name: lease_keep
+-- The start has ended, the lease waits for the next.
+UPDATE ebb_lease SET begun = 0, epoch = epoch + 1 WHERE seq = ?1
 
 -- name: lease_end
 DELETE FROM ebb_lease WHERE /*seqs*/

@@ -24,5 +24,7 @@ type Set struct {
 	SkipLate     bool // a claim goes by a cursor: what commits late is never seen
 	LoseOrders   bool // a cancel of a running job orders nothing
 	DriftCounts  bool // a cancel forgets to count
+	KeepEpoch    bool // a kept lease stays under its epoch
+	EarlyBegin   bool // a kept lease begins before its due time
 	DoubleLease  bool // a claim that finds too little takes what another process runs
 }
