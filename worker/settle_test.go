@@ -44,6 +44,60 @@ func TestSettlesAreAllowed(t *testing.T) {
 	})
 }
 
+// scribe notes what turns settle.
+type scribe struct {
+	store.Store
+	settles []store.Settle
+}
+
+func (s *scribe) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
+	for _, st := range t.Settles {
+		attempt := *st.Attempt
+		st.Attempt = &attempt // the worker uses it again
+		s.settles = append(s.settles, st)
+	}
+	return s.Store.Turn(ctx, t)
+}
+
+// TestPlainSuccess: what the settle of a job that succeeds at its first start
+// is, to the letter. Stores end most jobs by a short way, and know them by it.
+func TestPlainSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scribe{Store: newStore()}
+		r := newRig(t, s, Config{Turns: 1, Handlers: map[string]Handler{"k": func(ctx context.Context, _ *Task) error {
+			return sleep(ctx, 3*time.Second)
+		}}})
+		began := time.Now()
+		deadline := began.Add(time.Hour)
+		seq := r.enqueue(job.New{Kind: "k", DeadlineAt: deadline})[0]
+		pass(time.Minute)
+		if len(s.settles) != 1 {
+			t.Fatalf("settled %d times, want once", len(s.settles))
+		}
+		got := s.settles[0]
+		first, history := got.Attempt.StartedAt, got.History
+		if !first.Equal(began) || !history.FirstStartAt.Equal(first) || !history.DeadlineAt.Equal(deadline) {
+			t.Errorf("started at %s, first at %s, deadline %s; want %s, the same, %s", first, history.FirstStartAt, history.DeadlineAt, began, deadline)
+		}
+		if end := got.Attempt.EndedAt; !end.Equal(began.Add(3 * time.Second)) {
+			t.Errorf("ended at %s, want 3 s after %s", end, began)
+		}
+		got.Attempt.StartedAt, got.Attempt.EndedAt = time.Time{}, time.Time{}
+		got.History.FirstStartAt, got.History.DeadlineAt = time.Time{}, time.Time{}
+		want := store.Settle{
+			Ref: store.Ref{Seq: seq, Epoch: 1}, To: job.Succeeded,
+			History: retry.History{Starts: 1, Attempts: 1, Idle: 1},
+			Attempt: &job.Attempt{
+				Seq: seq, Start: 1, Epoch: 1, Process: r.Process(), OK: true,
+				Counted: retry.CountedAttempt, Version: r.Policy(policy.DefaultName).Version,
+			},
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("settled as\n%+v with\n%+v, want\n%+v with\n%+v", got, *got.Attempt, want, *want.Attempt)
+		}
+	})
+}
+
 // TestComplete: completion in the handler's own transaction counts if and
 // only if that commits.
 func TestComplete(t *testing.T) {
