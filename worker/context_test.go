@@ -65,18 +65,18 @@ func TestRunContext(t *testing.T) {
 // TestRunContextCauseOfAReturn: returned tells why the context had ended
 // before, and nothing where it had not.
 func TestRunContextCauseOfAReturn(t *testing.T) {
-	r, parent := contextOf(t)
+	r, _ := contextOf(t)
 	if cause := r.ctx.returned(); cause != nil {
 		t.Errorf("cause %v, want none", cause)
 	}
-	r, _ = contextOf(t)
-	r.ctx.end(ErrCancelled)
-	if cause := r.ctx.returned(); !errors.Is(cause, ErrCancelled) {
+	ordered, _ := contextOf(t)
+	ordered.ctx.end(ErrCancelled)
+	if cause := ordered.ctx.returned(); !errors.Is(cause, ErrCancelled) {
 		t.Errorf("cause %v, want %v", cause, ErrCancelled)
 	}
-	r, parent = contextOf(t)
+	stopped, parent := contextOf(t)
 	parent(ErrStopping)
-	if cause := r.ctx.returned(); !errors.Is(cause, ErrStopping) {
+	if cause := stopped.ctx.returned(); !errors.Is(cause, ErrStopping) {
 		t.Errorf("cause %v, want %v", cause, ErrStopping)
 	}
 }
@@ -119,10 +119,8 @@ func TestRunContextRace(t *testing.T) {
 func contextOf(t *testing.T) (*run, context.CancelCauseFunc) {
 	t.Helper()
 	w := idleWorker(t, func(context.Context, *Task) error { return nil })
-	r := w.startOf("k")
 	parent, cancel := context.WithCancelCause(t.Context())
-	r.ctx.parent = parent
-	return r, cancel
+	return w.startOf(parent), cancel
 }
 
 func isDone(ctx context.Context) bool {

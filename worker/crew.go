@@ -159,18 +159,16 @@ func (h *hand) conclude() *run {
 }
 
 // leave is where a hand ends: when nothing is left to do, or because its
-// handler ended the goroutine. Then the result is still to be handed over,
-// and somebody else must come for what waits.
+// handler ended the goroutine. Then the result is still to be handed over.
+// Who comes for what waits was called before the handler began.
 func (h *hand) leave() {
 	if h.run == nil {
 		return
 	}
-	ended := h.conclude()
-	c := h.crew
-	c.mail.mu.Lock()
-	defer c.mail.mu.Unlock()
-	if ended != nil {
-		c.mail.deliver(ended)
+	if ended := h.conclude(); ended != nil {
+		m := h.crew.mail
+		m.mu.Lock()
+		m.deliver(ended)
+		m.mu.Unlock()
 	}
-	c.call()
 }

@@ -62,7 +62,7 @@ func TestCrewGoesHome(t *testing.T) {
 		w := idleWorker(t, func(context.Context, *Task) error { <-open; return nil })
 		c := newCrew(w.mail)
 		for range 3 * maxParked {
-			c.start([]*run{w.startOf("k")})
+			c.start([]*run{w.startOf(t.Context())})
 		}
 		synctest.Wait()
 		if c.parked != 0 || len(c.waiting) != 0 {
@@ -73,7 +73,7 @@ func TestCrewGoesHome(t *testing.T) {
 		if runs, _ := w.mail.take(nil, nil); len(runs) != 3*maxParked || c.parked != maxParked {
 			t.Errorf("%d ended, %d parked; want %d and %d", len(runs), c.parked, 3*maxParked, maxParked)
 		}
-		c.start([]*run{w.startOf("k"), w.startOf("k")})
+		c.start([]*run{w.startOf(t.Context()), w.startOf(t.Context())})
 		synctest.Wait()
 		if runs, _ := w.mail.take(nil, nil); len(runs) != 2 || c.parked != maxParked {
 			t.Errorf("%d ended, %d parked; want 2 and %d: the parked ones do it", len(runs), c.parked, maxParked)
@@ -88,7 +88,7 @@ func TestGivenUpBeforeItBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := idleWorker(t, func(context.Context, *Task) error { t.Error("it began"); return nil })
 		c := newCrew(w.mail)
-		r := w.startOf("k")
+		r := w.startOf(t.Context())
 		r.ended.Store(true)
 		c.start([]*run{r})
 		synctest.Wait()
@@ -115,9 +115,9 @@ func idleWorker(t *testing.T, h Handler) *Worker {
 }
 
 // startOf makes a run as the loop does.
-func (w *Worker) startOf(kind string) *run {
-	l := &loop{Worker: w, runs: context.Background(), limits: newLimits(w.policies, w.config.Queues, w.kinds)}
-	j := job.Job{Seq: 1, New: job.New{Kind: kind}, Epoch: 1, Begun: true}
+func (w *Worker) startOf(parent context.Context) *run {
+	l := &loop{Worker: w, runs: parent, limits: newLimits(w.policies, w.config.Queues, w.kinds)}
+	j := job.Job{Seq: 1, New: job.New{Kind: "k"}, Epoch: 1, Begun: true}
 	r := l.newRun(&j, l.routeOf(&j))
 	r.begun, r.startedAt = true, w.now()
 	return r
