@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -63,13 +64,38 @@ func (w *turning) claimOne(c *claiming) {
 		if err := eachRow(rows, w.claimed(c)); err != nil {
 			return err
 		}
-		if !slices.IsSortedFunc(c.jobs, compareJobs) {
-			slices.SortFunc(c.jobs, compareJobs)
-		}
+		c.jobs = ordered(c.jobs)
 		s.lastClaim.Store(int64(len(c.jobs)))
 		s.scans.end(c.scan, c.jobs, len(c.jobs) >= c.Limit, w.clock, time.Since(began))
 		return nil
 	})
+}
+
+// ordered returns the jobs in the order of claims. They come by where their
+// rows lie, which mostly is that order.
+func ordered(jobs []job.Job) []job.Job {
+	sorted := true
+	for i := 1; i < len(jobs) && sorted; i++ {
+		sorted = compareJobs(&jobs[i-1], &jobs[i]) < 0
+	}
+	if sorted {
+		return jobs
+	}
+	places := make([]int, len(jobs)) // a job is big: it is moved once
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortFunc(places, func(a, b int) int { return compareJobs(&jobs[a], &jobs[b]) })
+	list := make([]job.Job, len(jobs))
+	for i, at := range places {
+		list[i] = jobs[at]
+	}
+	return list
+}
+
+// compareJobs is the order of claims.
+func compareJobs(a, b *job.Job) int {
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.DueAt.Compare(b.DueAt), cmp.Compare(a.Seq, b.Seq))
 }
 
 // claimed reads a row that was claimed.

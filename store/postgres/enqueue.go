@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"slices"
 	"time"
@@ -193,42 +194,13 @@ func enqueuePlain(ctx context.Context, r runner, b *batch) ([]store.Enqueued, er
 
 // numbers takes n sequence numbers, in order, with the database's clock.
 func numbers(ctx context.Context, r runner, n int) (seqs []int64, now time.Time, err error) {
+	var wire []byte
+	err = r.each(ctx, statement("numbers"), []any{n}, func(scan scan) error { return scan(&now, &wire) })
 	seqs = make([]int64, 0, n)
-	err = r.each(ctx, statement("numbers"), []any{n}, func(scan scan) error {
-		var seq int64
-		err := scan(&seq, &now)
-		seqs = append(seqs, seq)
-		return err
-	})
+	for ; len(wire) >= 8; wire = wire[8:] {
+		seqs = append(seqs, int64(binary.BigEndian.Uint64(wire)))
+	}
 	return seqs, store.Instant(now), err
-}
-
-// enqueueCopy adds many jobs without unique keys.
-func enqueueCopy(ctx context.Context, tx pgx.Tx, b *batch) ([]store.Enqueued, error) {
-	seqs, now, err := numbers(ctx, pgxRunner{tx}, len(b.jobs))
-	if err != nil {
-		return nil, err
-	}
-	if !b.now.IsZero() {
-		now = b.now
-	}
-	counts := map[string]int64{}
-	answers := make([]store.Enqueued, len(seqs))
-	for i, seq := range seqs {
-		answers[i].Seq = seq
-		counts[b.jobs[i].Queue]++
-	}
-	source := &copySource{jobs: b.jobs, seqs: seqs, now: now}
-	if _, err := tx.CopyFrom(ctx, pgx.Identifier{"ebb_job"}, copyColumns, source); err != nil {
-		return nil, err
-	}
-	var queues []string
-	var added []int64
-	for queue, n := range counts {
-		queues, added = append(queues, queue), append(added, n)
-	}
-	_, err = tx.Exec(ctx, statement("count_enqueued"), queues, added)
-	return answers, err
 }
 
 // errContended is returned when a unique key changes hands faster than it can

@@ -107,23 +107,29 @@ type ending struct {
 	places []int
 	wish   wish
 
-	seqs, epochs                               []int64
-	began, ended                               instants // of the start
-	dues, firsts                               instants
-	waitsFor, lastDelays                       []int64
-	starts, attempts, waits, idles, crashes    []int32
-	causes, configs, prints                    []string
-	results, frees                             [][]byte
-	oks                                        []pgtype.Bool // of the ledger's row; NULL = there is none
-	numbers, statuses                          []int32
-	classes, reasons, errors, stacks, actions  []string
-	becauses, counted, rules, versions, heldBy []string
-	retryAfters, delays, held                  []int64
+	seqs, epochs                            []int64
+	dues, firsts                            instants
+	causes, configs, prints                 column[string]
+	results, frees                          [][]byte
+	waitsFor, lastDelays                    column[int64]
+	starts, attempts, waits, idles, crashes column[int32]
+
+	// The ledger's rows.
+	oks                       []pgtype.Bool // NULL = there is none
+	began, ended              instants
+	numbers, statuses, judged column[int32]
+	errors, stacks, heldBy    column[string]
+	retryAfters, delays, held column[int64]
+	verdicts                  verdicts
 }
 
 func (e *ending) grow(n int) {
 	e.places, e.seqs = make([]int, 0, n), make([]int64, 0, n)
 	e.began, e.ended = make(instants, 0, n), make(instants, 0, n)
+	if !e.fresh {
+		e.epochs, e.oks = make([]int64, 0, n), make([]pgtype.Bool, 0, n)
+		e.dues, e.firsts = make(instants, 0, n), make(instants, 0, n)
+	}
 }
 
 func (e *ending) add(i int, st *store.Settle, process int64, now time.Time) {
@@ -145,12 +151,6 @@ func (e *ending) add(i int, st *store.Settle, process int64, now time.Time) {
 func (e *ending) addJob(st *store.Settle, now time.Time) {
 	due, wait := time.Time{}, int64(0)
 	if st.To == job.Queued {
-		if e.wish = max(e.wish, later); st.Delay <= 0 {
-			e.wish = atOnce
-		}
-		if e.keep {
-			e.wish = nobody
-		}
 		if now.IsZero() {
 			wait = int64(st.Delay / time.Microsecond)
 			if st.Delay%time.Microsecond > 0 {
@@ -159,70 +159,120 @@ func (e *ending) addJob(st *store.Settle, now time.Time) {
 		} else {
 			due = store.Due(now, st.Delay)
 		}
+		e.wakeFor(st)
 	}
 	h := &st.History
-	e.causes, e.configs = append(e.causes, string(st.Cause)), append(e.configs, store.Text(st.Config))
-	e.prints, e.results = append(e.prints, store.Text(st.Fingerprint)), append(e.results, st.Result)
-	e.dues, e.waitsFor = append(e.dues, micros(due)), append(e.waitsFor, wait)
-	e.firsts, e.lastDelays = append(e.firsts, micros(h.FirstStartAt)), append(e.lastDelays, int64(h.LastDelay))
-	e.starts, e.attempts = append(e.starts, int32(h.Starts)), append(e.attempts, int32(h.Attempts))
-	e.waits, e.idles, e.crashes = append(e.waits, int32(h.Waits)), append(e.idles, int32(h.Idle)), append(e.crashes, int32(h.Crashes))
-	e.frees = append(e.frees, freeBytes(&h.Free))
+	e.causes.add(string(st.Cause))
+	e.configs.add(store.Text(st.Config))
+	e.prints.add(store.Text(st.Fingerprint))
+	e.dues, e.firsts = append(e.dues, micros(due)), append(e.firsts, micros(h.FirstStartAt))
+	e.waitsFor.add(wait)
+	e.lastDelays.add(int64(h.LastDelay))
+	e.starts.add(int32(h.Starts))
+	e.attempts.add(int32(h.Attempts))
+	e.waits.add(int32(h.Waits))
+	e.idles.add(int32(h.Idle))
+	e.crashes.add(int32(h.Crashes))
+	e.results = addBytes(e.results, len(e.seqs)-1, st.Result)
+	e.frees = addBytes(e.frees, len(e.seqs)-1, freeBytes(&h.Free))
+}
+
+// wakeFor remembers who must be told of a job that is queued again.
+func (e *ending) wakeFor(st *store.Settle) {
+	switch {
+	case e.keep:
+	case st.Delay > 0:
+		e.wish = max(e.wish, later)
+	default:
+		e.wish = atOnce
+	}
+}
+
+// addBytes adds the value of row n, as a column does.
+func addBytes(values [][]byte, n int, value []byte) [][]byte {
+	if value == nil {
+		return values
+	}
+	for len(values) < n {
+		values = append(values, nil)
+	}
+	return append(values, value)
 }
 
 // addAttempt adds the ledger's row.
 func (e *ending) addAttempt(a *job.Attempt, there bool) {
 	e.oks = append(e.oks, pgtype.Bool{Bool: a.OK, Valid: there})
 	e.began, e.ended = append(e.began, micros(a.StartedAt)), append(e.ended, micros(a.EndedAt))
-	e.numbers, e.statuses = append(e.numbers, int32(a.Start)), append(e.statuses, int32(a.Status))
-	e.classes, e.reasons = append(e.classes, className(a.Class)), append(e.reasons, a.Reason)
-	e.errors, e.stacks = append(e.errors, a.Error), append(e.stacks, a.Stack)
-	e.actions, e.becauses = append(e.actions, a.Action), append(e.becauses, string(a.Cause))
-	e.heldBy, e.held = append(e.heldBy, a.HeldBy), append(e.held, int64(a.Held))
-	e.counted, e.rules, e.versions = append(e.counted, string(a.Counted)), append(e.rules, a.Rule), append(e.versions, a.Version)
-	e.retryAfters, e.delays = append(e.retryAfters, int64(a.RetryAfter)), append(e.delays, int64(a.Delay))
+	e.numbers.add(int32(a.Start))
+	e.statuses.add(int32(a.Status))
+	e.errors.add(a.Error)
+	e.stacks.add(a.Stack)
+	e.heldBy.add(a.HeldBy)
+	e.held.add(int64(a.Held))
+	e.retryAfters.add(int64(a.RetryAfter))
+	e.delays.add(int64(a.Delay))
+	e.judged.add(e.verdicts.place(verdict{className(a.Class), a.Reason, a.Action, string(a.Cause), string(a.Counted), a.Rule, a.Version}))
 }
 
-// parameters are those of the statement. A column without any value is sent
-// empty: to the statement that is NULL in every row, and costs nothing.
+// verdict is what many rows of the ledger have in common.
+type verdict struct{ class, reason, action, cause, counted, rule, version string }
+
+// verdicts are the different ones of a statement.
+type verdicts struct {
+	all  []verdict
+	last int32
+	at   map[verdict]int32
+}
+
+// place returns where the verdict stands, from 1.
+func (v *verdicts) place(want verdict) int32 {
+	if v.last > 0 && v.all[v.last-1] == want {
+		return v.last
+	}
+	at, known := v.at[want]
+	if !known {
+		if v.at == nil {
+			v.at = map[verdict]int32{}
+		}
+		v.all = append(v.all, want)
+		at = int32(len(v.all))
+		v.at[want] = at
+	}
+	v.last = at
+	return at
+}
+
+// arrays returns them column by column.
+func (v *verdicts) arrays() []any {
+	texts := make([][]string, 7)
+	for _, one := range v.all {
+		for i, text := range []string{one.class, one.reason, one.action, one.cause, one.counted, one.rule, one.version} {
+			texts[i] = append(texts[i], text)
+		}
+	}
+	all := make([]any, len(texts))
+	for i := range texts {
+		all[i] = texts[i]
+	}
+	return all
+}
+
+// parameters are those of the statement.
 func (e *ending) parameters(process int64, now time.Time) []any {
 	if e.fresh {
 		return []any{process, nullable(now), e.version, e.epoch, e.seqs, e.began, e.ended}
 	}
 	all := []any{
-		process, nullable(now), e.seqs, e.epochs, some(e.causes), some(e.configs), someBytes(e.results), someInstants(e.dues),
-		some(e.waitsFor), someInstants(e.firsts), some(e.lastDelays), some(e.starts), some(e.attempts), some(e.waits), some(e.idles),
-		some(e.crashes), someBytes(e.frees), some(e.prints), some(e.numbers), e.oks, e.began, e.ended, some(e.classes),
-		some(e.reasons), some(e.statuses), some(e.errors), some(e.stacks), some(e.retryAfters), some(e.actions), some(e.becauses),
-		some(e.delays), some(e.heldBy), some(e.held), some(e.counted), some(e.rules), some(e.versions),
+		process, nullable(now), e.seqs, e.epochs, e.causes.array(), e.configs.array(), e.results, e.dues, e.waitsFor.array(),
+		e.firsts, e.lastDelays.array(), e.starts.array(), e.attempts.array(), e.waits.array(), e.idles.array(), e.crashes.array(),
+		e.frees, e.prints.array(), e.numbers.array(), e.oks, e.began, e.ended, e.statuses.array(), e.errors.array(),
+		e.stacks.array(), e.retryAfters.array(), e.heldBy.array(), e.held.array(),
 	}
+	all = append(append(all, e.verdicts.arrays()...), e.delays.array(), e.judged.array())
 	if e.statement() == "succeed" {
 		all = append(all, e.to == job.Cancelled)
 	}
 	return all
-}
-
-// some returns the column, or an empty one if it holds nothing.
-func some[T comparable](column []T) []T {
-	var zero T
-	if slices.ContainsFunc(column, func(v T) bool { return v != zero }) {
-		return column
-	}
-	return []T{}
-}
-
-func someBytes(column [][]byte) [][]byte {
-	if slices.ContainsFunc(column, func(v []byte) bool { return v != nil }) {
-		return column
-	}
-	return [][]byte{}
-}
-
-func someInstants(column instants) instants {
-	if slices.ContainsFunc(column, func(v int64) bool { return v != none }) {
-		return column
-	}
-	return instants{}
 }
 
 // SettleTx settles when tx commits: a pgx.Tx, or a *sql.Tx of pgx's stdlib.

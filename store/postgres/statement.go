@@ -40,6 +40,7 @@ func loadStatements() map[string]string {
 		"kept": keptColumns, "j.kept": prefixed("j.", keptColumns),
 		"moved": movedColumns, "j.moved": prefixed("j.", movedColumns),
 		"history_columns": historyColumns, "last_columns": lastColumns,
+		"after_due": strings.TrimPrefix(movedColumns, "seq, due_at, "),
 	}
 	texts := map[string]string{}
 	files, err := statementFiles.ReadDir("sql")

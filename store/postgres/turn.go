@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
 )
@@ -255,9 +254,4 @@ func (s *Store) NextDue(ctx context.Context, queues []string) (time.Time, error)
 // anyClaimed reports whether the turn has given jobs out.
 func (w *turning) anyClaimed() bool {
 	return slices.ContainsFunc(w.claims, func(c *claiming) bool { return len(c.jobs) > 0 })
-}
-
-// compareJobs is the order of claims.
-func compareJobs(a, b job.Job) int {
-	return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.DueAt.Compare(b.DueAt), cmp.Compare(a.Seq, b.Seq))
 }

@@ -33,7 +33,9 @@ WITH given AS MATERIALIZED (SELECT * FROM unnest($14::bigint[], /*arrays*/) AS n
 /*insert*/
 
 -- name: numbers
-SELECT nextval('ebb_seq'), statement_timestamp() FROM generate_series(1, $1::bigint)
+-- So many sequence numbers, 8 bytes each, in order: any driver reads bytes.
+SELECT statement_timestamp(), coalesce(string_agg(int8send(seq), ''::bytea), ''::bytea)
+  FROM (SELECT nextval('ebb_seq') AS seq FROM generate_series(1, $1::bigint)) AS number
 
 -- name: count_enqueued
 INSERT INTO ebb_tally (queue, queued) SELECT * FROM unnest($1::text[], $2::bigint[])

@@ -63,7 +63,11 @@ SELECT /*moved*/, true, now FROM gone, clock
 SELECT state FROM ebb_all_view WHERE seq = $1
 
 -- name: due_now
-UPDATE ebb_job SET due_at = least(due_at, coalesce($2::timestamptz, now())) WHERE seq = $1 AND process IS NULL
+-- Written anew instead of updated: a claim that saw the old row must find it
+-- gone (see claim).
+WITH gone AS (DELETE FROM ebb_job WHERE seq = $1 AND process IS NULL RETURNING *)
+INSERT INTO ebb_job (/*moved*/, ordered)
+SELECT seq, least(due_at, coalesce($2::timestamptz, now())), /*after_due*/, ordered FROM gone
 
 -- name: dead_key
 SELECT unique_key FROM ebb_dead WHERE seq = $1 FOR UPDATE

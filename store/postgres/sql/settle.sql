@@ -1,23 +1,24 @@
 -- Settles, one statement for each place that a lease ends in. All of them but
 -- succeed_fresh take the same arrays, one row a settle: s_ is what becomes of
--- the job, a_ the ledger's row (a_ok NULL = none).
+-- the job, a_ the ledger's row (a_ok NULL = none). What many rows of the ledger
+-- have in common, the verdict, is sent once: a_verdict is its place.
 --
 -- Deleting the row and writing it elsewhere is one statement, so it happens to
 -- exactly those rows that are leased as said; these are answered.
 
 -- fragment: settle
-settle AS MATERIALIZED (
-    SELECT s.*, coalesce($2::timestamptz, now()) AS s_now
+settle AS (
+    SELECT s.*, coalesce($2::timestamptz, now()) AS s_now, ($29::text[])[a_verdict] AS a_class, ($30::text[])[a_verdict] AS a_reason,
+           ($31::text[])[a_verdict] AS a_action, ($32::text[])[a_verdict] AS a_cause, ($33::text[])[a_verdict] AS a_counted,
+           ($34::text[])[a_verdict] AS a_rule, ($35::text[])[a_verdict] AS a_version
       FROM unnest($3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bytea[], $8::timestamptz[], $9::bigint[],
-                         $10::timestamptz[], $11::bigint[], $12::int[], $13::int[], $14::int[], $15::int[], $16::int[], $17::bytea[],
-                         $18::text[], $19::int[], $20::boolean[], $21::timestamptz[], $22::timestamptz[], $23::text[], $24::text[],
-                         $25::int[], $26::text[], $27::text[], $28::bigint[], $29::text[], $30::text[], $31::bigint[], $32::text[],
-                         $33::bigint[], $34::text[], $35::text[], $36::text[])
+                  $10::timestamptz[], $11::bigint[], $12::int[], $13::int[], $14::int[], $15::int[], $16::int[], $17::bytea[],
+                  $18::text[], $19::int[], $20::boolean[], $21::timestamptz[], $22::timestamptz[], $23::int[], $24::text[],
+                  $25::text[], $26::bigint[], $27::text[], $28::bigint[], $36::bigint[], $37::int[])
         AS s (s_seq, s_epoch, s_cause, s_config, s_result, s_due_at, s_wait,
               s_first_start_at, s_last_delay, s_starts, s_attempts, s_waits, s_idle, s_crashes, s_free,
-              s_fingerprint, a_start, a_ok, a_started_at, a_ended_at, a_class, a_reason,
-              a_status, a_error, a_stack, a_retry_after, a_action, a_cause, a_delay, a_held_by,
-              a_held, a_counted, a_rule, a_version)
+              s_fingerprint, a_start, a_ok, a_started_at, a_ended_at, a_status, a_error,
+              a_stack, a_retry_after, a_held_by, a_held, a_delay, a_verdict)
 )
 
 -- fragment: recorded
@@ -65,12 +66,12 @@ freed AS (
 -- name: succeed_fresh
 -- Jobs that succeeded at their first start: the short way of most jobs.
 -- $1 process, $2 now, $3 policy version, $4 epoch, then one row a settle.
--- Mostly all are leased as said: so the others are answered.
+-- $5 is sorted: a job's place in it is that of its times. Mostly all are leased
+-- as said: so the others are answered.
 WITH ended AS (
     DELETE FROM ebb_job j
-     USING unnest($5::bigint[], $6::timestamptz[], $7::timestamptz[]) AS s (s_seq, a_started_at, a_ended_at)
-     WHERE j.seq = s_seq AND j.epoch = $4 AND j.process = $1
-    RETURNING /*j.kept*/, j.last_class, j.last_error, j.fingerprint, j.version, a_started_at, a_ended_at
+     WHERE j.seq = ANY ($5::bigint[]) AND j.epoch = $4 AND j.process = $1
+    RETURNING /*j.kept*/, j.last_class, j.last_error, j.fingerprint, j.version, width_bucket(j.seq, $5::bigint[]) AS place
 ),
 /*freed*/,
 counted AS (
@@ -79,8 +80,8 @@ counted AS (
 done AS (
     INSERT INTO ebb_done (/*kept*/, last_class, last_error, fingerprint, version, first_start_at, starts, idle, cancelled, ended_at,
                           run_by, run_start, run_from, run_until, run_version)
-    SELECT /*kept*/, last_class, last_error, fingerprint, version, a_started_at, 1, 1, false, coalesce($2::timestamptz, now()),
-           $1, 1, a_started_at, a_ended_at, nullif($3, '')
+    SELECT /*kept*/, last_class, last_error, fingerprint, version, ($6::timestamptz[])[place], 1, 1, false,
+           coalesce($2::timestamptz, now()), $1, 1, ($6)[place], ($7::timestamptz[])[place], nullif($3, '')
       FROM ended
 )
 SELECT refused
@@ -103,11 +104,11 @@ recorded AS (
 ),
 counted AS (
     INSERT INTO ebb_tally (queue, process, running, succeeded, cancelled)
-    SELECT queue, $1, -count(*), CASE WHEN $37 THEN 0 ELSE count(*) END, CASE WHEN $37 THEN count(*) ELSE 0 END FROM ended GROUP BY queue
+    SELECT queue, $1, -count(*), CASE WHEN $38 THEN 0 ELSE count(*) END, CASE WHEN $38 THEN count(*) ELSE 0 END FROM ended GROUP BY queue
 )
 INSERT INTO ebb_done (/*kept*/, /*history_columns*/, /*last_columns*/, cancelled, ended_at, result,
                       run_by, run_start, run_from, run_until, run_held_by, run_held, run_version)
-SELECT /*kept*/, /*history*/, /*last*/, $37::boolean, s_now, s_result,
+SELECT /*kept*/, /*history*/, /*last*/, $38::boolean, s_now, s_result,
        CASE WHEN a_ok THEN $1 END, CASE WHEN a_ok THEN a_start END, CASE WHEN a_ok THEN a_started_at END,
        CASE WHEN a_ok THEN a_ended_at END, CASE WHEN a_ok THEN nullif(a_held_by, '') END, CASE WHEN a_ok THEN nullif(a_held, 0) END,
        CASE WHEN a_ok THEN nullif(a_version, '') END

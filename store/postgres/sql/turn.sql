@@ -46,36 +46,40 @@ SELECT /*moved*/, true, coalesce($1::timestamptz, now()) FROM gone
 -- name: claim
 -- $1 process, $2 queue, $3 kinds, $4 limit, $5 now. The arrays are the ranges
 -- to look at, in their order: by priority first. Each is walked in the order
--- of the index, and only as far as the limit needs. Rows are then updated where
--- they were locked: nobody can have moved them since.
+-- of the index, and only as far as the limit needs.
+--
+-- Rows are updated where they were locked, which is a quarter cheaper than by
+-- their number. It needs one rule: nobody updates a queued row and leaves it
+-- queued (see due_now). Else a row could be locked, and counted, in a version
+-- that this statement cannot see.
 WITH picked AS MATERIALIZED (
-    SELECT found.tid
-      FROM unnest($6::smallint[], $7::timestamptz[], $8::bigint[], $9::timestamptz[], $10::bigint[])
-               AS range (priority, low_at, low_seq, high_at, high_seq)
-     CROSS JOIN LATERAL (
-        SELECT ctid AS tid
-          FROM ebb_job
-         WHERE queue = $2 AND priority = range.priority
-           AND (due_at, seq) > (range.low_at, range.low_seq)
-           AND (due_at, seq) <= (range.high_at, range.high_seq)
-           AND due_at <= coalesce($5::timestamptz, now())
-           AND process IS NULL AND kind = ANY ($3::text[])
-           AND (deadline_at IS NULL OR deadline_at >= coalesce($5, now()))
-         ORDER BY due_at, seq
-         LIMIT $4
-           FOR UPDATE SKIP LOCKED) AS found
-     WHERE EXISTS (SELECT FROM ebb_process WHERE id = $1)
-       AND NOT EXISTS (SELECT FROM ebb_queue WHERE name = $2 AND (paused OR strict))
-     LIMIT $4
+    SELECT ARRAY (
+        SELECT found.tid
+          FROM unnest($6::smallint[], $7::timestamptz[], $8::bigint[], $9::timestamptz[], $10::bigint[])
+                   AS range (priority, low_at, low_seq, high_at, high_seq)
+         CROSS JOIN LATERAL (
+            SELECT ctid AS tid
+              FROM ebb_job
+             WHERE queue = $2 AND priority = range.priority
+               AND (due_at, seq) > (range.low_at, range.low_seq)
+               AND (due_at, seq) <= (range.high_at, range.high_seq)
+               AND due_at <= coalesce($5::timestamptz, now())
+               AND process IS NULL AND kind = ANY ($3::text[])
+               AND (deadline_at IS NULL OR deadline_at >= coalesce($5, now()))
+             ORDER BY due_at, seq
+             LIMIT $4
+               FOR UPDATE SKIP LOCKED) AS found
+         WHERE EXISTS (SELECT FROM ebb_process WHERE id = $1)
+           AND NOT EXISTS (SELECT FROM ebb_queue WHERE name = $2 AND (paused OR strict))
+         LIMIT $4) AS tids
 ),
 counted AS (
     INSERT INTO ebb_tally (queue, process, queued, running)
-    SELECT $2, $1, -count(*), count(*) FROM picked HAVING count(*) > 0
+    SELECT $2, $1, -cardinality(tids), cardinality(tids) FROM picked WHERE tids <> '{}'
 )
 UPDATE ebb_job j
    SET process = $1, leased_at = coalesce($5, now()), epoch = epoch + 1, begun = crashes IS NULL OR crashes < 2
-  FROM picked
- WHERE j.ctid = picked.tid
+ WHERE j.ctid = ANY ((SELECT tids FROM picked)::tid[])
 RETURNING /*j.moved*/, j.begun
 
 -- name: lock_strict
