@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ebbhq/ebb/job"
@@ -118,9 +119,16 @@ func encode(args any) ([]byte, error) {
 }
 
 func enqueued(answers []store.Enqueued) []Enqueued {
+	size := len(job.FormatID(0))
+	var text strings.Builder // one for all ids: thousands are enqueued at once
+	text.Grow(size * len(answers))
+	for _, a := range answers {
+		text.WriteString(job.FormatID(a.Seq))
+	}
+	ids := text.String()
 	list := make([]Enqueued, len(answers))
 	for i, a := range answers {
-		list[i] = Enqueued{ID: job.FormatID(a.Seq), Existing: a.Existing}
+		list[i] = Enqueued{ID: ids[i*size : (i+1)*size], Existing: a.Existing}
 	}
 	return list
 }
