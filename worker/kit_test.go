@@ -74,13 +74,13 @@ func (r *rig) note(e Event) {
 	r.events = append(r.events, e)
 }
 
-// seen returns the events of one kind.
+// seen returns the events of one kind; of all, if it is empty.
 func (r *rig) seen(what EventKind) []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var list []Event
 	for _, e := range r.events {
-		if e.What == what {
+		if what == "" || e.What == what {
 			list = append(list, e)
 		}
 	}

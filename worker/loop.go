@@ -46,6 +46,7 @@ type loop struct {
 	returns  []*run // unbegun leases to be released
 	suspects []*run // unbegun leases that wait to run alone
 	suspect  *run   // the one that runs, or is about to
+	kept     []*run // unbegun leases that wait in their slots
 	doomed   map[*run]error
 
 	turns      int       // under way
@@ -160,6 +161,7 @@ func (l *loop) nextPolicy(now time.Time) time.Time {
 	}
 	if l.phase == working {
 		at = earlier(at, earlier(l.dues.next(), l.storeDue))
+		at = earlier(at, l.nextKept(now))
 	}
 	return at
 }
@@ -187,7 +189,6 @@ func (l *loop) passPolicyTime() {
 		for r := p.timeouts.first; r != nil && !now.Before(r.startedAt.Add(limit)); r = p.timeouts.first {
 			l.doom(r, ErrTimeout)
 		}
-		p.forget(now)
 	}
 	for r, cause := range l.doomed {
 		if !now.Before(r.killAt) {
@@ -256,13 +257,16 @@ func (l *loop) arrive(j *job.Job, now time.Time) {
 
 // admit starts a lease, lets it wait to run alone, or gives it back.
 func (l *loop) admit(r *run, way *route, now time.Time) {
+	room := l.running+len(l.kept) < l.config.Concurrency && r.pace.admits(now)
 	switch {
+	case !r.job.Begun && room && (r.job.DueAt.After(now) || !r.isSuspect()): // kept, and the answer was lost
+		l.unbegun(r, r.job.DueAt)
 	case !r.job.Begun && len(l.suspects) < l.config.Concurrency:
 		l.suspects = append(l.suspects, r)
 		l.observe(r, Event{What: Held, Text: "crashed twice or more: runs alone"})
 	case !r.job.Begun:
 		l.giveBack(r, "too many wait to run alone")
-	case l.running < l.config.Concurrency && r.pace.admits(now, r.job.Seq):
+	case room:
 		if !way.learnt {
 			l.limits.learn(r.job.Kind, r.pace, false)
 			way.learnt = true
@@ -278,7 +282,7 @@ func (l *loop) admit(r *run, way *route, now time.Time) {
 func (l *loop) start(r *run, now time.Time) {
 	l.running++
 	r.begun, r.batch, r.startedAt = true, l.batch, now
-	r.pace.started(now, r.job.Seq)
+	r.pace.started(now)
 	if softLimit(r.policy) > 0 {
 		r.pace.timeouts.add(r)
 	}

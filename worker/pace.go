@@ -14,83 +14,49 @@ type pace struct {
 	running  int
 	reserved int       // asked for by turns under way
 	nextAt   time.Time // no start before; by spacing
-	kept     []kept
-	timeouts runList // running, by start: the oldest is the first to time out
+	kept     int       // leases that wait in their slots
+	timeouts runList   // running, by start: the oldest is the first to time out
 }
-
-// kept is the slot of a job that waits for its next try under slot: keep.
-// The job itself waits in the store, so another process may take it.
-type kept struct {
-	seq   int64
-	dueAt time.Time
-}
-
-// keptFor is how long past its due time a slot is kept: by then this process
-// has claimed the job, or somebody else has it.
-const keptFor = 5 * time.Second
 
 // room returns how many more jobs of the policy may be claimed and started
 // at once.
 func (p *pace) room(now time.Time) int {
-	n := p.policy.Concurrency - p.running - p.reserved - p.waiting(now)
+	if p.spaced(now) {
+		return 0
+	}
+	n := p.policy.Concurrency - p.running - p.reserved - p.kept
 	if p.policy.Spacing > 0 {
-		if p.reserved > 0 || now.Before(p.nextAt) {
-			return 0
-		}
 		n = min(n, 1)
 	}
 	return max(0, min(n, p.policy.Batch))
 }
 
 // admits reports whether a claimed job may start now.
-func (p *pace) admits(now time.Time, seq int64) bool {
+func (p *pace) admits(now time.Time) bool {
 	if p.policy.Spacing > 0 && now.Before(p.nextAt) {
 		return false
 	}
-	own := slices.ContainsFunc(p.kept, func(k kept) bool { return k.seq == seq })
-	return own || p.running+p.waiting(now) < p.policy.Concurrency
+	return p.running+p.kept < p.policy.Concurrency
 }
 
-// waiting counts the slots kept for jobs that are not due yet.
-func (p *pace) waiting(now time.Time) int {
-	n := 0
-	for _, k := range p.kept {
-		if now.Before(k.dueAt) {
-			n++
-		}
-	}
-	return n
+// spaced reports whether the next start must wait for the spacing.
+func (p *pace) spaced(now time.Time) bool {
+	return p.policy.Spacing > 0 && (p.reserved > 0 || now.Before(p.nextAt))
 }
 
-func (p *pace) started(now time.Time, seq int64) {
+func (p *pace) started(now time.Time) {
 	p.running++
 	if p.policy.Spacing > 0 {
 		p.nextAt = now.Add(p.policy.Spacing)
 	}
-	p.kept = slices.DeleteFunc(p.kept, func(k kept) bool { return k.seq == seq })
-}
-
-func (p *pace) keep(seq int64, dueAt time.Time) {
-	p.kept = append(p.kept, kept{seq, dueAt})
-}
-
-// forget drops slots that were kept in vain.
-func (p *pace) forget(now time.Time) {
-	p.kept = slices.DeleteFunc(p.kept, func(k kept) bool { return now.After(k.dueAt.Add(keptFor)) })
 }
 
 // nextChange returns when room may grow by time alone; zero if it will not.
 func (p *pace) nextChange(now time.Time) time.Time {
-	var at time.Time
 	if p.policy.Spacing > 0 && now.Before(p.nextAt) {
-		at = p.nextAt
+		return p.nextAt
 	}
-	for _, k := range p.kept {
-		if now.Before(k.dueAt) {
-			at = earlier(at, k.dueAt)
-		}
-	}
-	return at
+	return time.Time{}
 }
 
 // lane is what one claim asks for: the kinds of one policy in one queue, so

@@ -42,6 +42,9 @@ type run struct {
 	batch  int  // the claim it came with
 	link   link
 	killAt time.Time // when a handler whose context ended is given up
+
+	beginAt  time.Time // when a kept lease may begin
+	refusals int       // of its begin, in a row
 }
 
 // outcome is what came of a handler.

@@ -26,6 +26,11 @@ func (l *loop) drain() {
 		l.giveBack(r, "stopping")
 	}
 	l.suspects = nil
+	for _, r := range l.kept {
+		r.pace.kept--
+		l.giveBack(r, "stopping")
+	}
+	l.kept = nil
 	if l.process == 0 { // nothing was settled since the process was lost
 		l.cancelAll()
 	}
@@ -64,11 +69,15 @@ func (l *loop) order(process int64, refs []store.Ref) {
 	}
 }
 
-// cancelUnbegun ends a job that waits to run alone. If it is about to begin,
-// the answer of that turn finds the settle.
+// cancelUnbegun ends a job that waits to run alone or in its slot. If it is
+// about to begin, the answer of that turn finds the settle.
 func (l *loop) cancelUnbegun(r *run) {
 	r.settle = &store.Settle{Ref: r.ref(), To: job.Cancelled, History: r.job.History}
 	r.verdict = verdict{to: job.Cancelled}
+	if l.unkeep(r) {
+		l.pending = append(l.pending, r)
+		return
+	}
 	for i, s := range l.suspects {
 		if s == r {
 			l.suspects = append(l.suspects[:i], l.suspects[i+1:]...)
@@ -91,7 +100,10 @@ func (l *loop) lost(process int64) {
 		}
 	}
 	clear(l.leases)
-	l.pending, l.returns, l.suspects, l.suspect = nil, nil, nil, nil
+	for _, r := range l.kept {
+		r.pace.kept--
+	}
+	l.pending, l.returns, l.suspects, l.suspect, l.kept = nil, nil, nil, nil, nil
 	l.young, l.doubt, l.process = 0, false, 0
 	l.Worker.process.Store(0)
 	if l.phase == working {
@@ -134,7 +146,7 @@ func (l *loop) hush() {
 }
 
 func (l *loop) quiet() bool {
-	busy := l.running > 0 || l.turns > 0 || len(l.leases) > 0
+	busy := l.running > 0 || l.turns > 0 || len(l.leases) > len(l.kept)
 	asking := l.wantsDue() || l.dueAsking || l.doubt || l.adopting || l.limits.claimable(l.now())
 	return l.process != 0 && !busy && !asking
 }

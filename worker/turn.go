@@ -1,13 +1,11 @@
 package worker
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
 
 	"github.com/ebbhq/ebb/job"
-	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
 )
 
@@ -97,25 +95,25 @@ func (l *loop) prepare() *turn {
 	if l.most > 0 && len(t.runs) > l.most {
 		t.runs, l.pending = t.runs[:l.most:l.most], t.runs[l.most:]
 	}
-	t.returns, l.returns = l.returns, nil
 	queue := ""
 	for _, r := range t.runs {
-		if r.verdict.unspent {
+		switch {
+		case r.verdict.unspent:
 			r.settle.Delay = r.job.DueAt.Sub(now) // in the past: its old place
-		} else if r.job.Queue != queue {
+		case l.keeps(r):
+			r.settle.Keep = true
+		case r.job.Queue != queue:
 			queue = r.job.Queue
 			l.limits.wake(queue) // a strict queue's next, or a slot that kept others out
 		}
 	}
+	l.resume(t, now)
+	if r := l.nextSuspect(now); r != nil {
+		l.begin(t, r)
+	}
+	t.returns, l.returns = l.returns, nil
 	for _, r := range t.returns {
 		t.Release = append(t.Release, r.ref())
-	}
-	if r := l.nextSuspect(now); r != nil {
-		t.begins, t.Begin = []*run{r}, []store.Ref{r.ref()}
-		l.suspect = r
-		l.reserved++
-		r.pace.reserved++
-		t.reserved++
 	}
 	l.ask(t, now)
 	if len(t.runs) == 0 && len(t.Release) == 0 && len(t.Begin) == 0 && len(t.Claims) == 0 {
@@ -143,7 +141,7 @@ func (l *loop) ask(t *turn, now time.Time) {
 }
 
 // free counts slots that nobody runs in or has asked for.
-func (l *loop) free() int { return l.config.Concurrency - l.running - l.reserved }
+func (l *loop) free() int { return l.config.Concurrency - l.running - l.reserved - len(l.kept) }
 
 // nextSuspect returns the suspect whose turn it is.
 func (l *loop) nextSuspect(now time.Time) *run {
@@ -151,7 +149,7 @@ func (l *loop) nextSuspect(now time.Time) *run {
 		return nil
 	}
 	for i, r := range l.suspects {
-		if r.pace.admits(now, r.job.Seq) {
+		if r.pace.admits(now) {
 			l.suspects = slices.Delete(l.suspects, i, i+1)
 			return r
 		}
@@ -210,11 +208,10 @@ func (l *loop) failedTurn(t *turn, err error) {
 		l.pending = append(t.runs, l.pending...)
 	}
 	l.returns = append(t.returns, l.returns...)
-	l.suspects = append(t.begins, l.suspects...)
-	if len(t.begins) > 0 {
-		l.suspect = nil
+	for _, r := range t.begins {
+		l.unbegun(r, r.beginAt)
 	}
-	if len(t.Claims) > 0 {
+	if len(t.Claims) > 0 || slices.ContainsFunc(t.runs, func(r *run) bool { return r.settle != nil && r.settle.Keep }) {
 		// A call that we gave up may still be done: look again by then.
 		l.doubt, l.doubtAt = true, l.machine().Add(l.config.Lease)
 	}
@@ -225,16 +222,21 @@ func (l *loop) failedTurn(t *turn, err error) {
 }
 
 func (l *loop) settled(t *turn, answer store.Turned) {
-	now := l.now()
+	from := t.Now
+	if from.IsZero() { // by the store's clock, a moment ago
+		from = l.now()
+	}
 	for i, r := range t.runs {
 		delete(l.leases, r.job.Seq)
 		done, unspent := answer.Settled[i], r.verdict.unspent
-		if done && r.verdict.to == job.Queued && !unspent {
-			due := store.Due(now, r.settle.Delay)
-			l.dues.add(due)
-			if r.policy.Slot == policy.SlotKeep && r.settle.Delay > 0 {
-				r.pace.keep(r.job.Seq, due)
-			}
+		switch {
+		case r.verdict.to != job.Queued || unspent:
+		case r.settle.Keep && done:
+			l.stay(r, store.Due(from, r.settle.Delay))
+		case r.settle.Keep:
+			l.doubt = true // perhaps it was done before, and the answer was lost
+		case done:
+			l.dues.add(store.Due(from, r.settle.Delay))
 		}
 		if l.config.Observe == nil || unspent {
 			continue
@@ -256,27 +258,6 @@ func settledEvent(r *run, done bool) Event {
 		e.Failure, e.Decision = why.failure, why.decision
 	}
 	return e
-}
-
-// began starts a suspect whose lease is marked as begun now.
-func (l *loop) began(r *run, ok bool) {
-	switch {
-	case !ok:
-		delete(l.leases, r.job.Seq)
-		l.suspect = nil
-		l.observe(r, Event{What: Refused})
-	case r.verdict.to != "" || l.phase != working: // cancelled or stopped meanwhile
-		r.job.Begun = true
-		l.suspect = nil
-		if r.verdict.to != "" {
-			l.pending = append(l.pending, r)
-		} else {
-			l.giveBack(r, "stopping")
-		}
-	default:
-		r.job.Begun = true
-		l.start(r, l.now())
-	}
 }
 
 // claimed starts what was claimed and sees which lanes may have more.
@@ -360,60 +341,3 @@ func (l *loop) answeredDue(due time.Time, err error) {
 
 // clockError is how well the store's clock is known.
 const clockError = 20 * time.Millisecond
-
-// adopt looks for leases that a lost answer gave us.
-func (l *loop) adopt() {
-	if l.adopting || l.turns > 0 {
-		return
-	}
-	l.adopting = true
-	process := l.process
-	l.group.Go(func() {
-		ctx, cancel := l.call(l.side)
-		defer cancel()
-		found, err := l.leasedBy(ctx, process)
-		l.mail.post(func(l *loop) { l.adopted(process, found, err) })
-	})
-}
-
-// leasedBy lists the running jobs of the process.
-func (w *Worker) leasedBy(ctx context.Context, process int64) ([]job.Job, error) {
-	const page = 1000
-	var found []job.Job
-	for before := int64(0); ; {
-		jobs, err := w.store.List(ctx, store.Filter{State: job.Running}, store.Page{Before: before, Limit: page})
-		if err != nil {
-			return nil, err
-		}
-		for i := range jobs {
-			if jobs[i].Process == process {
-				found = append(found, jobs[i])
-			}
-			before = jobs[i].Seq
-		}
-		if len(jobs) < page {
-			return found, nil
-		}
-	}
-}
-
-func (l *loop) adopted(process int64, found []job.Job, err error) {
-	l.adopting = false
-	if process != l.process {
-		return
-	}
-	if err != nil {
-		l.failures++
-		l.pauseUntil = l.machine().Add(l.delay(l.failures))
-		l.tell(Event{What: Erred, Text: "adopt", Err: err})
-		return
-	}
-	l.doubt = false
-	now := l.now()
-	for i := range found {
-		if l.leases[found[i].Seq] == nil {
-			l.arrive(&found[i], now)
-		}
-	}
-	l.wake()
-}

@@ -1,0 +1,136 @@
+package worker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/store"
+)
+
+// Under slot: keep a start that is to be tried again ends, and its lease does
+// not: the job waits here, in its slot and, in a strict queue, in its place.
+
+// keeps reports whether the next try of a run that ended waits in its slot.
+func (l *loop) keeps(r *run) bool {
+	again := r.verdict.to == job.Queued && !r.verdict.unspent && !r.verdict.completed
+	return again && r.policy.Slot == policy.SlotKeep && l.phase == working
+}
+
+// stay lets the lease of a start that ended wait for the next one.
+func (l *loop) stay(r *run, due time.Time) {
+	j, a := r.job, r.settle.Attempt
+	j.Epoch++
+	j.Begun, j.DueAt = false, due
+	j.History = r.settle.History
+	j.History.FirstStartAt, j.History.DeadlineAt = store.Instant(j.History.FirstStartAt), j.DeadlineAt
+	j.LastClass, j.LastError, j.Fingerprint, j.Version = a.Class, a.Error, r.settle.Fingerprint, a.Version
+	j.Progress = r.reportedLast()
+	l.await(&j)
+}
+
+// await takes in an unbegun lease that may begin when it is due.
+func (l *loop) await(j *job.Job) {
+	r := l.newRun(j, l.routeOf(j))
+	l.leases[j.Seq] = r
+	l.unbegun(r, j.DueAt)
+}
+
+// unbegun lets a lease wait in its slot until it may begin. One that is told
+// not to goes its way.
+func (l *loop) unbegun(r *run, at time.Time) {
+	if l.suspect == r {
+		l.suspect = nil
+	}
+	switch {
+	case r.verdict.to != "": // cancelled meanwhile
+		l.pending = append(l.pending, r)
+	case l.phase != working:
+		l.giveBack(r, "stopping")
+	default:
+		r.beginAt = at
+		r.pace.kept++
+		l.kept = append(l.kept, r)
+	}
+}
+
+// isSuspect reports whether the run must be alone.
+func (r *run) isSuspect() bool { return r.job.History.Crashes >= store.SuspectCrashes }
+
+// resume begins what has waited in its slot until it was due.
+func (l *loop) resume(t *turn, now time.Time) {
+	l.kept = slices.DeleteFunc(l.kept, func(r *run) bool {
+		late := !r.job.DeadlineAt.IsZero() && r.job.DeadlineAt.Before(now)
+		if now.Before(r.beginAt) && !late || r.pace.spaced(now) || r.isSuspect() && l.suspect != nil {
+			return false
+		}
+		r.pace.kept--
+		if late { // whoever keeps the deadlines ends it
+			l.giveBack(r, "its deadline has passed")
+			l.limits.wake(r.job.Queue)
+		} else {
+			l.begin(t, r)
+		}
+		return true
+	})
+}
+
+// begin asks the store to mark a lease as begun, and reserves its slot.
+func (l *loop) begin(t *turn, r *run) {
+	t.begins, t.Begin = append(t.begins, r), append(t.Begin, r.ref())
+	if r.isSuspect() {
+		l.suspect = r
+	}
+	l.reserved++
+	r.pace.reserved++
+	t.reserved++
+}
+
+// A begin that is refused is mostly too early by the store's clock, which we
+// know by clockError only. It is asked again, twice as late each time; then
+// the lease is given up, and looked for in case it is ours all the same.
+const maxRefusals = 12
+
+// began starts a lease that is marked as begun now.
+func (l *loop) began(r *run, ok bool) {
+	now := l.now()
+	r.job.Begun = ok
+	switch {
+	case ok && r.verdict.to == "" && l.phase == working:
+		r.job.LeasedAt = store.Instant(now)
+		l.start(r, now)
+	case ok || r.refusals < maxRefusals:
+		l.unbegun(r, now.Add(clockError/10<<r.refusals))
+		r.refusals++
+	default:
+		if l.suspect == r {
+			l.suspect = nil
+		}
+		delete(l.leases, r.job.Seq)
+		l.doubt = true
+		l.observe(r, Event{What: Refused})
+	}
+}
+
+// unkeep takes a run out of those that wait; false if it is not among them.
+func (l *loop) unkeep(r *run) bool {
+	i := slices.Index(l.kept, r)
+	if i < 0 {
+		return false
+	}
+	r.pace.kept--
+	l.kept = slices.Delete(l.kept, i, i+1)
+	return true
+}
+
+// nextKept returns when the next one may begin.
+func (l *loop) nextKept(now time.Time) time.Time {
+	var at time.Time
+	for _, r := range l.kept {
+		if r.beginAt.After(now) {
+			at = earlier(at, r.beginAt)
+		}
+	}
+	return at
+}
