@@ -173,6 +173,14 @@ func runningCases() []whyCase {
 		}, []string{
 			"claimed: was claimed at 12:01:00Z (23s) by process 7 (pid 4711 on alpha) and has not begun: it took its process down 3 times without progress and waits there to run alone", beats,
 		}, time.Time{}},
+		{"kept", func(g *gathered) {
+			g.failedWith(status(502), "12:01:00", "12:01:10", 0.5)
+			leased(g)
+			g.job.Begun, g.job.DueAt = false, clockAt("12:01:40")
+		}, []string{
+			"kept: waits in its slot in process 7 (pid 4711 on alpha), as its policy says, and nobody else takes it: its 2nd of 4 attempts is start 2; next start not before 12:01:40Z (in 17s)", beats,
+			"last_failure: before that it failed its 1st of 4 attempts with server (http status 502) at 12:01:10Z",
+		}, time.Time{}},
 		{"cancel ordered", func(g *gathered) {
 			leased(g)
 			g.cancelled = &store.AuditRow{At: clockAt("12:01:20"), Actor: "maya"}

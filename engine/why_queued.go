@@ -217,9 +217,13 @@ func (t *telling) running() {
 		where += fmt.Sprintf(" (pid %d on %s)", p.PID, p.Host)
 	}
 	since := fmt.Sprintf("%s (%s)", clockTime(t.now, j.LeasedAt), ago(t.now, j.LeasedAt))
-	if j.Begun {
+	switch {
+	case j.Begun:
 		t.say("running", "is in its %s, start %d, since %s in %s", t.attemptWords(j.History.Attempts+1), j.History.Starts+1, since, where)
-	} else {
+	case j.DueAt.After(t.now) || j.History.Crashes < store.SuspectCrashes:
+		t.say("kept", "waits in its slot in %s, as its policy says, and nobody else takes it: its %s is start %d; %s",
+			where, t.attemptWords(j.History.Attempts+1), j.History.Starts+1, t.dueWords())
+	default:
 		t.say("claimed", "was claimed at %s by %s and has not begun: it took its process down %s without progress and waits there to run alone",
 			since, where, times(j.History.Crashes))
 	}
