@@ -116,8 +116,10 @@ type Turn struct {
 	Process int64
 	Now     time.Time
 	Settles []Settle
-	Begin   []Ref   // unbegun leases whose handlers start now
-	Release []Ref   // leases that go back unspent; refused once begun
+	Begin   []Ref // unbegun leases whose handlers start now
+	// Release gives leases back unspent, to the place that they had. The
+	// caller promises that their handlers did not begin, whatever Begun says.
+	Release []Ref
 	Claims  []Claim // Process and Now are the turn's
 }
 

@@ -14,7 +14,7 @@ import (
 
 // keeps reports whether the next try of a run that ended waits in its slot.
 func (l *loop) keeps(r *run) bool {
-	again := r.verdict.to == job.Queued && !r.verdict.unspent && !r.verdict.completed
+	again := r.verdict.to == job.Queued && !r.verdict.completed
 	return again && r.policy.Slot == policy.SlotKeep && l.phase == working
 }
 

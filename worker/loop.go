@@ -10,7 +10,6 @@ import (
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
-	"github.com/ebbhq/ebb/store"
 )
 
 // phase is how far a stop has come.
@@ -43,7 +42,7 @@ type loop struct {
 	crew     *crew
 	ready    []*run // to be started
 	pending  []*run // to be settled
-	returns  []*run // unbegun leases to be released
+	returns  []*run // leases to be released
 	suspects []*run // unbegun leases that wait to run alone
 	suspect  *run   // the one that runs, or is about to
 	kept     []*run // unbegun leases that wait in their slots
@@ -298,13 +297,7 @@ func (l *loop) start(r *run, now time.Time) {
 // its old place.
 func (l *loop) giveBack(r *run, why string) {
 	l.observe(r, Event{What: Held, Text: why})
-	if !r.job.Begun {
-		l.returns = append(l.returns, r)
-		return
-	}
-	r.settle = &store.Settle{Ref: r.ref(), To: job.Queued, History: r.job.History}
-	r.verdict = verdict{to: job.Queued, unspent: true}
-	l.pending = append(l.pending, r)
+	l.returns = append(l.returns, r)
 }
 
 // finished takes a run out of its slot; its settle goes with the next turn.

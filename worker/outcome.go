@@ -16,10 +16,8 @@ import (
 // verdict is what the observer hears when the store has the settle.
 type verdict struct {
 	to        job.State
-	why       *judgement // nil where the job succeeded
+	why       *judgement // nil where the job succeeded, or nobody listens
 	completed bool       // perhaps: in the handler's own transaction
-	// unspent means that no handler began: the lease goes back to its place.
-	unspent bool
 }
 
 type judgement struct {
@@ -82,7 +80,10 @@ func (r *run) failed(now time.Time, err error, stack string) {
 	s := settleOf(r.ref(), f, d, w.fingerprint)
 	s.Attempt = attemptOf(&r.job, r.process, began, now, f, d)
 	s.Attempt.Stack = stack
-	r.settle, r.verdict = &s, verdict{to: s.To, why: &judgement{f, d}}
+	r.settle, r.verdict = &s, verdict{to: s.To}
+	if w.config.Observe != nil {
+		r.verdict.why = &judgement{f, d}
+	}
 }
 
 // cancelled ends a start that an operator cancelled.

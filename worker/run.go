@@ -102,8 +102,8 @@ func (r *run) finish(now time.Time, cause error, out *outcome) {
 	}
 }
 
-// settling writes the settle of a run that ended, or goes back unspent. a is
-// where the ledger's row of a success may be written.
+// settling writes the settle of a run that ended. a is where the ledger's row
+// of a success may be written.
 func (r *run) settling(s *store.Settle, a *job.Attempt) {
 	if r.settle != nil {
 		*s = *r.settle

@@ -98,8 +98,6 @@ func (l *loop) prepare() *turn {
 	queue := ""
 	for _, r := range t.runs {
 		switch {
-		case r.verdict.unspent:
-			r.settle.Delay = r.job.DueAt.Sub(now) // in the past: its old place
 		case l.keeps(r):
 			r.settle.Keep = true
 		case r.job.Queue != queue:
@@ -228,9 +226,9 @@ func (l *loop) settled(t *turn, answer store.Turned) {
 	}
 	for i, r := range t.runs {
 		delete(l.leases, r.job.Seq)
-		done, unspent := answer.Settled[i], r.verdict.unspent
+		done := answer.Settled[i]
 		switch {
-		case r.verdict.to != job.Queued || unspent:
+		case r.verdict.to != job.Queued:
 		case r.settle.Keep && done:
 			l.stay(r, store.Due(from, r.settle.Delay))
 		case r.settle.Keep:
@@ -238,7 +236,7 @@ func (l *loop) settled(t *turn, answer store.Turned) {
 		case done:
 			l.dues.add(store.Due(from, r.settle.Delay))
 		}
-		if l.config.Observe == nil || unspent {
+		if l.config.Observe == nil {
 			continue
 		}
 		l.observe(r, settledEvent(r, done))

@@ -38,11 +38,10 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 	}
 	for _, ref := range t.Release {
 		r := s.leased(t.Process, ref)
-		ok := r != nil && (!r.job.Begun || s.faults.ReleaseBegun)
-		if ok {
+		if r != nil {
 			s.release(r, now)
 		}
-		answer.Released = append(answer.Released, ok)
+		answer.Released = append(answer.Released, r != nil)
 	}
 	for _, c := range t.Claims {
 		answer.Claimed = append(answer.Claimed, s.claim(store.Instant(now), p, c)...)
@@ -121,11 +120,13 @@ func (s *Store) settle(r *row, now time.Time, process int64, st store.Settle) {
 	})
 }
 
-// release gives an unbegun lease back: the job keeps its place in the order.
+// release gives a lease back: the job keeps its place in the order.
 func (s *Store) release(r *row, now time.Time) {
 	cancelled := r.ordered
 	s.end(r, func(j *job.Job) {
-		j.State = job.Queued
+		if j.State = job.Queued; s.faults.LateRelease {
+			j.DueAt = store.Instant(now)
+		}
 		if cancelled {
 			j.State, j.EndedAt = job.Cancelled, store.Instant(now)
 		}

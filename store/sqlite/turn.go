@@ -142,14 +142,14 @@ func (t *tx) begin(held *leases, refs []store.Ref) ([]bool, error) {
 	return answers, nil
 }
 
-// release gives unbegun leases back: a job keeps its place in the order,
+// release gives leases back: a job keeps its place in the order,
 // unless a cancel order ends it.
 func (t *tx) release(held *leases, refs []store.Ref) ([]bool, error) {
 	answers := answersFor(len(refs))
 	var ended, waiting []int64
 	for i, ref := range refs {
 		row, ok := held.of(ref)
-		if answers[i] = ok && !row.begun; !answers[i] {
+		if answers[i] = ok; !ok {
 			continue
 		}
 		held.take(ref)

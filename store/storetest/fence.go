@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"time"
+
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
@@ -109,15 +111,31 @@ var fenceRules = []rule{
 		s.same("ledger", len(s.ledger(j.Seq)), 2)
 		s.same("next epoch", s.claimOne(at(5), q).Epoch, j.Epoch+1)
 	}},
-	{"release is refused once begun", func(s *script) {
+	{"release gives a begun lease back as it was, too", func(s *script) {
+		p, q := s.process(t0), s.process(t0)
+		seqs := s.addN(t0, 3)
+		j := s.claimOne(at(1), p)
+		for _, wrong := range []store.Ref{{Seq: j.Seq, Epoch: j.Epoch - 1}, {Seq: j.Seq, Epoch: j.Epoch + 1}, {Seq: seqs[1], Epoch: 0}} {
+			s.same("wrong", s.turn(store.Turn{Process: p, Now: at(2), Release: []store.Ref{wrong}}).Released, []bool{false})
+		}
+		s.same("other process", s.turn(store.Turn{Process: q, Now: at(2), Release: []store.Ref{refOf(j)}}).Released, []bool{false})
+		s.same("job", s.job(j.Seq), j)
+		s.same("answers", s.turn(store.Turn{Process: p, Now: at(2), Release: []store.Ref{refOf(j), refOf(j)}}).Released, []bool{true, false})
+		want := j
+		want.State, want.Process, want.LeasedAt, want.Begun = job.Queued, 0, time.Time{}, false
+		s.same("back", plainBytes(s.job(j.Seq)), plainBytes(want))
+		s.same("ledger", len(s.ledger(j.Seq)), 0)
+		s.same("its place", seqsOf(s.claim(at(2), q, 9)), seqs)
+		s.same("late", s.turn(store.Turn{Process: p, Now: at(3), Settles: []store.Settle{succeeded(j, at(3))}, Release: []store.Ref{refOf(j)}}),
+			store.Turned{Settled: []bool{false}, Released: []bool{false}})
+	}},
+	{"begin and release in one turn: it goes back", func(s *script) {
 		p := s.process(t0)
 		j := s.suspect(p)
 		answer := s.turn(store.Turn{Process: p, Now: t0, Begin: []store.Ref{refOf(j)}, Release: []store.Ref{refOf(j)}})
-		s.same("answers", answer, store.Turned{Begun: []bool{true}, Released: []bool{false}})
-		s.inState(job.Running, j.Seq)
-		s.addN(t0, 1)
-		plainJob := s.claimOne(t0, p)
-		s.same("a plain claim", s.turn(store.Turn{Process: p, Now: t0, Release: []store.Ref{refOf(plainJob)}}).Released, []bool{false})
+		s.same("answers", answer, store.Turned{Begun: []bool{true}, Released: []bool{true}})
+		got := s.job(j.Seq)
+		s.same("job", []any{got.State, got.Begun, got.DueAt, got.History}, []any{job.Queued, false, j.DueAt, j.History})
 	}},
 	{"a turn of an unknown process changes nothing", func(s *script) {
 		p := s.process(t0)

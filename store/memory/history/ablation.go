@@ -36,7 +36,7 @@ func Ablations() []Ablation {
 		{Name: "the ledger is written without the state", faults: fault.Set{TornLedger: true}},
 		{Name: "the state is written without the ledger", faults: fault.Set{TornState: true}},
 		{Name: "ties go to the newest", faults: fault.Set{NewestFirst: true}},
-		{Name: "a begun lease can be released", faults: fault.Set{ReleaseBegun: true}},
+		{Name: "a lease that goes back loses its place", faults: fault.Set{LateRelease: true}},
 		{Name: "a kept lease stays under its epoch", faults: fault.Set{KeepEpoch: true}},
 		{Name: "a kept lease begins before it is due", faults: fault.Set{EarlyBegin: true}},
 		{Name: "unique keys are given twice", faults: fault.Set{NoUnique: true}},

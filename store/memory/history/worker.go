@@ -222,7 +222,7 @@ func (k *worker) report(w *world) bool {
 func (k *worker) turn(w *world) {
 	t := store.Turn{Process: k.id, Now: w.now()}
 	k.tasks = slices.DeleteFunc(k.tasks, func(task *task) bool {
-		over := task.begun && task.endAt <= w.mono
+		over := task.begun && !task.back && task.endAt <= w.mono
 		if over {
 			k.outbox = append(k.outbox, w.settleOf(task))
 		}
@@ -232,12 +232,9 @@ func (k *worker) turn(w *world) {
 	busy := slices.ContainsFunc(k.tasks, func(task *task) bool { return task.begun && task.job.History.Crashes >= store.SuspectCrashes })
 	for _, task := range k.tasks {
 		switch {
-		case task.begun:
-			if w.chance(20) { // asks for what it may not have
-				t.Release = append(t.Release, refOf(&task.job))
-			}
-		case w.chance(100):
+		case task.back || !task.begun && w.chance(100):
 			t.Release = append(t.Release, refOf(&task.job))
+		case task.begun:
 		case task.job.DueAt.After(t.Now) && !w.chance(50): // now and then it asks too early
 		case task.job.History.Crashes < store.SuspectCrashes:
 			t.Begin = append(t.Begin, refOf(&task.job))
@@ -337,8 +334,6 @@ func (k *worker) wait(w *world, st *store.Settle) {
 func (w *world) settleOf(t *task) store.Settle {
 	h := t.job.History.Started(t.startAt)
 	switch {
-	case t.back:
-		return store.Settle{Ref: refOf(&t.job), To: job.Queued, History: t.job.History}
 	case t.err.Order == cancelled:
 		return store.Settle{Ref: refOf(&t.job), To: job.Cancelled, History: h, Attempt: w.attempt(&t.job, h, t.startAt, w.now())}
 	case t.err.Class == failure.Unknown && t.err.Order == failure.OrderNone:

@@ -19,9 +19,9 @@ RETURNING j.seq
 -- $1 process, $2 and $3 leases.
 WITH free AS (
     UPDATE ebb_job j
-       SET process = NULL, leased_at = NULL
+       SET process = NULL, leased_at = NULL, begun = false
       FROM unnest($2::bigint[], $3::bigint[]) AS ref (seq, epoch)
-     WHERE j.seq = ref.seq AND j.epoch = ref.epoch AND j.process = $1 AND NOT j.begun
+     WHERE j.seq = ref.seq AND j.epoch = ref.epoch AND j.process = $1
     RETURNING j.seq, j.queue, j.priority, j.due_at
 ),
 counted AS (

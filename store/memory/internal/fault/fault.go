@@ -15,7 +15,7 @@ type Set struct {
 	TornState    bool // now and then a settle writes the state but not the ledger
 	LateDue      bool // a settle to queued forgets the delay
 	NewestFirst  bool // equal priority and due time: the newest goes first
-	ReleaseBegun bool // a begun lease can be released
+	LateRelease  bool // a released job is due now instead of when it was
 	NoUnique     bool // unique keys are not compared
 	NoStrict     bool // a strict queue gives more than one slot
 	IgnoreBeat   bool // a reap does not compare the beat
