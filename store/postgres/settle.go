@@ -24,7 +24,7 @@ func (w *turning) settle(settles []store.Settle) {
 	all, _ := rounds(len(settles), func(i int) store.Ref { return settles[i].Ref })
 	for _, places := range all {
 		for _, e := range w.endings(settles, places) {
-			w.requeued = max(w.requeued, e.wish)
+			w.requeued, w.early = max(w.requeued, e.wish), min(w.early, e.early)
 			if e.fresh { // answers what it refused
 				for _, i := range e.places {
 					answers[i] = true
@@ -76,7 +76,7 @@ func endingOf(st *store.Settle) way {
 	if a == nil || !a.OK || a.Start != 1 || a.HeldBy != "" || a.Held != 0 || len(st.Result) > 0 {
 		return way{to: st.To}
 	}
-	if !h.FirstStartAt.Equal(a.StartedAt) || *h != (retry.History{Starts: 1, Idle: 1, FirstStartAt: h.FirstStartAt, DeadlineAt: h.DeadlineAt}) {
+	if !h.FirstStartAt.Equal(a.StartedAt) || *h != (retry.History{Starts: 1, Attempts: 1, Idle: 1, FirstStartAt: h.FirstStartAt, DeadlineAt: h.DeadlineAt}) {
 		return way{to: st.To}
 	}
 	return way{to: st.To, fresh: true, version: a.Version, epoch: st.Epoch}
@@ -106,6 +106,7 @@ type ending struct {
 	way
 	places []int
 	wish   wish
+	early  time.Duration // least delay, where it is below 0: back to an old place
 
 	seqs, epochs                            []int64
 	dues, firsts                            instants
@@ -184,7 +185,7 @@ func (e *ending) wakeFor(st *store.Settle) {
 	case st.Delay > 0:
 		e.wish = max(e.wish, later)
 	default:
-		e.wish = atOnce
+		e.wish, e.early = atOnce, min(e.early, st.Delay)
 	}
 }
 

@@ -47,6 +47,23 @@ var settleRules = []rule{
 		want.Process, want.LeasedAt, want.Begun = 0, time.Time{}, false
 		s.same("job", plainBytes(got), plainBytes(want))
 	}},
+	{"the first start succeeds, as most do: nothing of its history is lost", func(s *script) {
+		p := s.process(t0)
+		seqs := s.addN(t0, 3)
+		var settles []store.Settle
+		for _, j := range s.claim(at(1), p, 3) {
+			st := succeeded(j, at(2))
+			st.History = retry.History{}.Started(st.Attempt.StartedAt)
+			st.History.Attempts = 1
+			settles = append(settles, st)
+		}
+		s.settled(at(2), p, settles...)
+		for i, seq := range seqs {
+			s.same("history", s.job(seq).History, settles[i].History)
+			list, err := s.Attempts(s.ctx, seq)
+			s.same("ledger", []any{len(list), err}, []any{1, error(nil)})
+		}
+	}},
 	{"to failed, parked and cancelled, with every cause", func(s *script) {
 		p := s.process(t0)
 		for _, tr := range job.Transitions {

@@ -78,9 +78,9 @@ counted AS (
     INSERT INTO ebb_tally (queue, process, running, succeeded) SELECT queue, $1, -count(*), count(*) FROM ended GROUP BY queue
 ),
 done AS (
-    INSERT INTO ebb_done (/*kept*/, last_class, last_error, fingerprint, version, first_start_at, starts, idle, cancelled, ended_at,
+    INSERT INTO ebb_done (/*kept*/, last_class, last_error, fingerprint, version, first_start_at, starts, attempts, idle, cancelled, ended_at,
                           run_by, run_start, run_from, run_until, run_version)
-    SELECT /*kept*/, last_class, last_error, fingerprint, version, ($6::timestamptz[])[place], 1, 1, false,
+    SELECT /*kept*/, last_class, last_error, fingerprint, version, ($6::timestamptz[])[place], 1, 1, 1, false,
            coalesce($2::timestamptz, now()), $1, 1, ($6)[place], ($7::timestamptz[])[place], nullif($3, '')
       FROM ended
 )
