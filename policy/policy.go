@@ -175,7 +175,9 @@ type Thresholds struct {
 }
 
 // Covers reports whether the match selects f.
-func (m Match) Covers(f failure.Failure) bool {
+func (m Match) Covers(f failure.Failure) bool { return m.covers(&f) }
+
+func (m *Match) covers(f *failure.Failure) bool {
 	if m.Classes != 0 && !m.Classes.Has(f.Class) {
 		return false
 	}

@@ -63,7 +63,7 @@ func Builtin(c failure.Class) Rule {
 // that covers it, else the built-in row of its class.
 func (p *Policy) RuleFor(f failure.Failure) *Rule {
 	for i := range p.Classes {
-		if p.Classes[i].Match.Covers(f) {
+		if p.Classes[i].Match.covers(&f) {
 			return &p.Classes[i]
 		}
 	}

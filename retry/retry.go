@@ -93,48 +93,56 @@ type Decision struct {
 // Decide gives the verdict on one failed start. h must already count the
 // start; now is the instant the start ended; draw is the one random number
 // of this decision. A success needs no decision.
-func Decide(p *policy.Policy, h History, f failure.Failure, now time.Time, draw Draw) Decision {
-	d := Decision{Class: f.Class, Version: p.Version, Next: h}
+func Decide(p *policy.Policy, h History, f failure.Failure, now time.Time, draw Draw) (d Decision) {
+	d.Class, d.Version, d.Next = f.Class, p.Version, h
 	switch f.Order {
 	case failure.OrderFail:
-		return d.end(policy.Fail, CauseFatal, "handler/fatal")
+		d.end(policy.Fail, CauseFatal, "handler/fatal")
+		return d
 	case failure.OrderPark:
 		d.Counted = CountedApart
-		return d.end(policy.Park, CauseConfig, "handler/park")
+		d.end(policy.Park, CauseConfig, "handler/park")
+		return d
 	case failure.OrderSnooze:
 		d.Counted = CountedApart
 		d.Next.Waits++
-		return d.again(policy.Retry, f.Snooze, "handler/snooze").within(p, h, now)
+		d.again(policy.Retry, f.Snooze, "handler/snooze")
+		d.within(p, now)
+		return d
 	}
 	rule := p.RuleFor(f)
 	switch rule.Action {
 	case policy.Park:
 		d.Counted = CountedApart
-		return d.end(policy.Park, CauseConfig, rule.Label)
+		d.end(policy.Park, CauseConfig, rule.Label)
 	case policy.Fail, policy.DisableTarget:
-		return d.end(rule.Action, CauseFatal, rule.Label)
+		d.end(rule.Action, CauseFatal, rule.Label)
+	default:
+		d.retry(p, rule, &f, now, draw)
 	}
-	return d.retry(p, rule, f, now, draw)
+	return d
 }
 
 // retry spends what the start cost and waits, or ends what has run out.
-func (d Decision) retry(p *policy.Policy, rule *policy.Rule, f failure.Failure, now time.Time, draw Draw) Decision {
-	h := d.Next
+func (d *Decision) retry(p *policy.Policy, rule *policy.Rule, f *failure.Failure, now time.Time, draw Draw) {
 	n, ok := d.spend(rule, f.Class, now)
 	if !ok {
-		return d.end(policy.Fail, CausePoison, rule.Label)
+		d.end(policy.Fail, CausePoison, rule.Label)
+		return
 	}
-	if limit := p.Restarts.NoProgress; limit > 0 && h.Idle > limit {
-		return d.end(policy.Park, CauseNoProgress, rule.Label)
+	if limit := p.Restarts.NoProgress; limit > 0 && d.Next.Idle > limit {
+		d.end(policy.Park, CauseNoProgress, rule.Label)
+		return
 	}
 	if d.Counted == CountedAttempt && p.Attempts > 0 && d.Next.Attempts >= p.Attempts {
-		return d.end(policy.Fail, CauseExhausted, rule.Label)
+		d.end(policy.Fail, CauseExhausted, rule.Label)
+		return
 	}
 	backoff := &p.Backoff
 	if rule.Backoff != nil {
 		backoff = rule.Backoff
 	}
-	delay := backoff.Draw(n, h.LastDelay, draw.Unit())
+	delay := backoff.Draw(n, d.Next.LastDelay, draw.Unit())
 	if p.RetryAfter.Honour && f.RetryAfter > 0 {
 		floor := f.RetryAfter
 		if p.RetryAfter.Max > 0 {
@@ -144,7 +152,8 @@ func (d Decision) retry(p *policy.Policy, rule *policy.Rule, f failure.Failure, 
 			delay, d.Floored = min(floor, policy.MaxDelay), true
 		}
 	}
-	return d.again(rule.Action, delay, rule.Label).within(p, h, now)
+	d.again(rule.Action, delay, rule.Label)
+	d.within(p, now)
 }
 
 // spend books the start into d.Next and returns the number of the try whose
@@ -197,29 +206,27 @@ func (d *Decision) count(class failure.Class) int {
 	return int(d.Next.Free[class])
 }
 
-func (d Decision) end(action policy.Action, cause Cause, rule string) Decision {
+func (d *Decision) end(action policy.Action, cause Cause, rule string) {
 	d.Action, d.Cause, d.Rule, d.Delay = action, cause, rule, 0
 	if d.Counted == "" {
 		d.Counted = CountedAttempt
 		d.Next.Attempts++
 	}
-	return d
 }
 
-func (d Decision) again(action policy.Action, delay time.Duration, rule string) Decision {
+func (d *Decision) again(action policy.Action, delay time.Duration, rule string) {
 	d.Action, d.Delay, d.Rule = action, delay, rule
 	d.Next.LastDelay = delay
-	return d
 }
 
 // within ends a retry that would start after the deadline or the window.
-func (d Decision) within(p *policy.Policy, h History, now time.Time) Decision {
-	due := now.Add(d.Delay)
-	if !h.DeadlineAt.IsZero() && due.After(h.DeadlineAt) {
-		return d.end(policy.Fail, CauseExpired, "deadline")
+func (d *Decision) within(p *policy.Policy, now time.Time) {
+	h := &d.Next
+	if !h.DeadlineAt.IsZero() && now.Add(d.Delay).After(h.DeadlineAt) {
+		d.end(policy.Fail, CauseExpired, "deadline")
+		return
 	}
-	if p.Window > 0 && !h.FirstStartAt.IsZero() && due.Sub(h.FirstStartAt) > p.Window {
-		return d.end(policy.Fail, CauseExhausted, "window")
+	if p.Window > 0 && !h.FirstStartAt.IsZero() && now.Add(d.Delay).Sub(h.FirstStartAt) > p.Window {
+		d.end(policy.Fail, CauseExhausted, "window")
 	}
-	return d
 }
