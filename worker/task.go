@@ -20,6 +20,8 @@ import (
 // the process is told to stop and will not wait longer, and when it was taken
 // for dead; context.Cause tells which. A handler may run more than once for a
 // job: when its result did not reach the store, somebody will start it again.
+// Its goroutine is its own while it runs and another start's after that, so
+// what it does to it (a locked thread, a profiler's labels) it must undo.
 type Handler func(ctx context.Context, t *Task) error
 
 var (
