@@ -24,6 +24,7 @@ import (
 // shared is the server of this test binary.
 var shared struct {
 	sync.Mutex
+	config    Config
 	server    *Server
 	err       error
 	templates map[string]*template
@@ -39,7 +40,13 @@ type template struct {
 var numbered atomic.Int64
 
 // Run runs the tests and stops the shared server. It returns the exit code.
-func Run(m *testing.M) int {
+func Run(m *testing.M) int { return RunWith(m, Config{}) }
+
+// RunWith is Run with a shared server of that config.
+func RunWith(m *testing.M, c Config) int {
+	shared.Lock()
+	shared.config = c
+	shared.Unlock()
 	code := m.Run()
 	shared.Lock()
 	defer shared.Unlock()
@@ -80,13 +87,13 @@ func Prepared(tb testing.TB, name string, prepare func(ctx context.Context, url 
 }
 
 // Shared returns the server of this test binary. It syncs to disk, as a real
-// one does.
+// one does, unless RunWith said otherwise.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = launch(Config{})
+		shared.server, shared.err = launch(shared.config)
 		shared.templates = map[string]*template{}
 	}
 	if shared.err != nil {

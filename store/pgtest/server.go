@@ -21,7 +21,8 @@ import (
 
 // Config is what a server is started with.
 type Config struct {
-	// NoSync turns fsync off: for tests in which durability is not the subject.
+	// NoSync keeps everything in memory where there is a memory file system,
+	// and turns fsync off: for tests in which durability is not the subject.
 	NoSync bool
 	// Settings are further lines of postgresql.conf, such as "shared_buffers=1GB".
 	Settings []string
@@ -74,7 +75,7 @@ func launch(c Config) (*Server, error) {
 	if s.bin, err = Binaries("/usr/lib/postgresql"); err != nil {
 		return nil, err
 	}
-	if s.dir, err = os.MkdirTemp("", "ebb-pg"); err != nil {
+	if s.dir, err = directory(c.NoSync); err != nil {
 		return nil, fmt.Errorf("pgtest: %w", err)
 	}
 	if err = s.initialise(); err == nil {
@@ -84,6 +85,16 @@ func launch(c Config) (*Server, error) {
 		return nil, errors.Join(err, os.RemoveAll(s.dir))
 	}
 	return s, nil
+}
+
+// directory makes the place of a cluster.
+func directory(memory bool) (string, error) {
+	if memory {
+		if dir, err := os.MkdirTemp("/dev/shm", "ebb-pg"); err == nil {
+			return dir, nil
+		}
+	}
+	return os.MkdirTemp("", "ebb-pg")
 }
 
 // Binaries finds initdb and postgres: where EBB_PG_BIN says, on the path, or
@@ -169,7 +180,7 @@ func (s *Server) Start() error {
 	}
 	args := []string{"-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "max_connections=200"}
 	if s.config.NoSync {
-		args = append(args, "-c", "fsync=off")
+		args = append(args, "-c", "fsync=off", "-c", "full_page_writes=off", "-c", "wal_level=minimal", "-c", "max_wal_senders=0")
 	}
 	for _, line := range s.config.Settings {
 		args = append(args, "-c", line)

@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
 )
 
 // copyFrom is the batch size from which COPY is faster than an INSERT of
-// arrays: it takes two round trips more.
-const copyFrom = 500
+// arrays: it takes three round trips more.
+const copyFrom = 100
 
 // Enqueue adds the jobs, all or none.
 func (s *Store) Enqueue(ctx context.Context, now time.Time, jobs []job.New) ([]store.Enqueued, error) {
@@ -83,10 +83,11 @@ type batch struct {
 	jobs  []job.New
 	keyed bool // some have a unique key
 
-	kinds, queues, policies, targets, keys, uniques, batches, traces []string
-	priorities                                                       []int16
-	dues, deadlines                                                  []pgtype.Timestamptz
-	args                                                             [][]byte
+	kinds, queues                                     []string
+	policies, targets, keys, uniques, batches, traces column[string]
+	priorities                                        column[int16]
+	dues, deadlines                                   instants
+	args                                              [][]byte
 }
 
 // prepare checks the jobs and fills their defaults. A due time that nobody
@@ -112,25 +113,43 @@ func prepare(now time.Time, jobs []job.New) (*batch, error) {
 	return b, nil
 }
 
-// columns writes the jobs down by column.
-func (b *batch) columns() {
+// parameters are those of the enqueue statements: the jobs by column.
+func (b *batch) parameters() []any {
 	for i := range b.jobs {
 		n := &b.jobs[i]
-		b.kinds, b.queues, b.policies = append(b.kinds, n.Kind), append(b.queues, n.Queue), append(b.policies, n.Policy)
-		b.targets, b.keys, b.uniques = append(b.targets, n.Target), append(b.keys, n.Key), append(b.uniques, n.Unique)
-		b.batches, b.traces, b.args = append(b.batches, n.Batch), append(b.traces, n.Trace), append(b.args, n.Args)
-		b.priorities = append(b.priorities, int16(n.Priority))
-		b.dues, b.deadlines = append(b.dues, nullable(n.DueAt)), append(b.deadlines, nullable(n.DeadlineAt))
+		b.kinds, b.queues = append(b.kinds, n.Kind), append(b.queues, n.Queue)
+		b.priorities.add(int16(n.Priority))
+		if !n.DueAt.IsZero() {
+			b.dues = fillTo(b.dues, i, micros(n.DueAt))
+		}
+		if !n.DeadlineAt.IsZero() {
+			b.deadlines = fillTo(b.deadlines, i, micros(n.DeadlineAt))
+		}
+		if n.Policy != policy.DefaultName {
+			b.policies.add(n.Policy)
+		} else {
+			b.policies.add("")
+		}
+		b.targets.add(n.Target)
+		b.keys.add(n.Key)
+		b.uniques.add(n.Unique)
+		b.batches.add(n.Batch)
+		b.traces.add(n.Trace)
+		b.args = addBytes(b.args, i, n.Args)
+	}
+	return []any{
+		nullable(b.now), b.kinds, b.queues, b.priorities.array(), b.dues, b.deadlines, b.policies.array(), b.targets.array(),
+		b.keys.array(), b.uniques.array(), b.batches.array(), b.traces.array(), b.args,
 	}
 }
 
-// parameters are those of the enqueue statements.
-func (b *batch) parameters() []any {
-	b.columns()
-	return []any{
-		nullable(b.now), b.kinds, b.queues, b.priorities, b.dues, b.deadlines, b.policies,
-		b.targets, b.keys, b.uniques, b.batches, b.traces, b.args,
+// fillTo puts the value into place n of the column; those before that have
+// none are none.
+func fillTo(column instants, n int, value int64) instants {
+	for len(column) < n {
+		column = append(column, none)
 	}
+	return append(column, value)
 }
 
 // earliest returns, for each queue, where its earliest job that named its due

@@ -13,7 +13,8 @@ import (
 	"github.com/ebbhq/ebb/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Run(m)) }
+// Durability is the subject of tests with a server of their own.
+func TestMain(m *testing.M) { os.Exit(pgtest.RunWith(m, pgtest.Config{NoSync: true})) }
 
 // migrated returns the URL of a database of the newest schema.
 func migrated(tb testing.TB) string {
@@ -74,4 +75,8 @@ func TestConformanceInTransactions(t *testing.T) {
 			}
 		}}
 	})
+}
+
+func TestLinearizable(t *testing.T) {
+	storetest.Linearizable(t, func(t *testing.T) store.Store { return open(t, migrated(t), postgres.Options{}) })
 }

@@ -124,8 +124,7 @@ func (s *Store) Reap(ctx context.Context, now time.Time, process, beat int64, de
 	if err != nil {
 		return 0, false, failed("reap", err)
 	}
-	s.scans.lower(w.released)
-	s.wakes.wish(w.requeued)
+	w.after()
 	return ended, reaped, nil
 }
 

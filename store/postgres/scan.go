@@ -177,21 +177,29 @@ func (s *scans) forget(c *scanned) {
 // lower moves the queues' places back to before the given ones: something was
 // put there.
 func (s *scans) lower(places map[string]place) {
-	if len(places) == 0 {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.lanes {
-		p, ok := places[l.queue]
-		if !ok {
-			continue
+		if p, ok := places[l.queue]; ok {
+			l.lower(p)
 		}
-		l.lowered++
-		for i := range l.at {
-			if before := (place{due: p.due, seq: -1}); before.compare(l.at[i]) < 0 {
-				l.at[i] = before
-			}
+	}
+}
+
+// lowerAll is lower where the queue is not known.
+func (s *scans) lowerAll(p place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		l.lower(p)
+	}
+}
+
+func (l *lane) lower(p place) {
+	l.lowered++
+	for i := range l.at {
+		if before := (place{due: p.due, seq: -1}); before.compare(l.at[i]) < 0 {
+			l.at[i] = before
 		}
 	}
 }

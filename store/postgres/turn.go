@@ -29,6 +29,7 @@ type turning struct {
 	strict   []string  // strict queues among those asked for
 	claims   []*claiming
 	requeued wish
+	early    time.Duration    // least delay below 0 among what was settled to queued
 	released map[string]place // by queue: the earliest that went back
 }
 
@@ -63,8 +64,7 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 		}
 		return store.Turned{}, failed("turn", err)
 	}
-	s.scans.lower(w.released)
-	s.wakes.wish(w.requeued)
+	w.after()
 	if err := w.claimAgain(ctx); err != nil {
 		// What was claimed is ours: it is told now, the rest next time.
 		if !w.anyClaimed() && len(w.answer.Settled)+len(w.answer.Begun)+len(w.answer.Released) == 0 {
@@ -79,6 +79,19 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 		}
 	}
 	return w.answer, nil
+}
+
+// after tells claims and other processes what became claimable.
+func (w *turning) after() {
+	w.store.scans.lower(w.released)
+	if w.early < 0 {
+		now := w.exact
+		if now.IsZero() {
+			now = w.clock
+		}
+		w.store.scans.lowerAll(place{due: now.Add(w.early)})
+	}
+	w.store.wakes.wish(w.requeued)
 }
 
 func (s *Store) turning(process int64, now time.Time) *turning {

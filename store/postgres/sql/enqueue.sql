@@ -16,7 +16,7 @@ counted AS (
     INSERT INTO ebb_tally (queue, queued) SELECT queue, count(*) FROM given GROUP BY queue
 )
 INSERT INTO ebb_job (seq, due_at, enqueued_at, deadline_at, priority, queue, kind, policy, target, key, unique_key, batch, trace, args)
-SELECT seq, coalesce(due_at, now), now, deadline_at, priority, queue, kind, nullif(policy, 'default'), nullif(target, ''),
+SELECT seq, coalesce(due_at, now), now, deadline_at, coalesce(priority, 0), queue, kind, nullif(policy, ''), nullif(target, ''),
        nullif(key, ''), nullif(unique_key, ''), nullif(batch, ''), nullif(trace, ''), args
   FROM given, clock
 RETURNING seq
