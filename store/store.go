@@ -163,9 +163,11 @@ type Leaser interface {
 	// Progress stores what a handler reports and the history that follows
 	// from it. False = the lease was not ours any more.
 	Progress(ctx context.Context, process int64, ref Ref, progress []byte, h retry.History) (bool, error)
-	// NextDue returns when the earliest queued job of the queues becomes due;
-	// zero if there is none. A claim that found nothing waits until then.
-	NextDue(ctx context.Context, queues []string) (time.Time, error)
+	// NextDue returns when the earliest queued job of the queues and kinds
+	// becomes due; zero if there is none. A claim that found nothing waits
+	// until then. Where many jobs of other kinds stand before that one, it may
+	// name an earlier instant, never a later one.
+	NextDue(ctx context.Context, queues, kinds []string) (time.Time, error)
 }
 
 // Waker tells that something may be claimable before the next poll.

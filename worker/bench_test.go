@@ -109,7 +109,7 @@ func drain(b *testing.B, s store.Store, c Config) {
 		if err := w.Quiet(b.Context()); err != nil {
 			b.Fatal(err)
 		}
-		due, err := s.NextDue(b.Context(), []string{job.DefaultQueue})
+		due, err := s.NextDue(b.Context(), []string{job.DefaultQueue}, []string{"k"})
 		if err != nil {
 			b.Fatal(err)
 		}

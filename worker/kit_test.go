@@ -166,11 +166,11 @@ func (c *cut) Processes(ctx context.Context) ([]store.Process, error) {
 	return c.Store.Processes(ctx)
 }
 
-func (c *cut) NextDue(ctx context.Context, queues []string) (time.Time, error) {
+func (c *cut) NextDue(ctx context.Context, queues, kinds []string) (time.Time, error) {
 	if c.gone.Load() {
 		return time.Time{}, errCut
 	}
-	return c.Store.NextDue(ctx, queues)
+	return c.Store.NextDue(ctx, queues, kinds)
 }
 
 func (c *cut) Leave(ctx context.Context, process int64) error {

@@ -211,9 +211,9 @@ func (c *counting) Processes(ctx context.Context) ([]store.Process, error) {
 	return c.Store.Processes(ctx)
 }
 
-func (c *counting) NextDue(ctx context.Context, queues []string) (time.Time, error) {
+func (c *counting) NextDue(ctx context.Context, queues, kinds []string) (time.Time, error) {
 	c.calls.Add(1)
-	return c.Store.NextDue(ctx, queues)
+	return c.Store.NextDue(ctx, queues, kinds)
 }
 
 func (c *counting) Redrives(ctx context.Context, limit int) ([]store.Redrive, error) {
@@ -257,6 +257,28 @@ func TestIdleCost(t *testing.T) {
 		state(t, s, seq, job.Succeeded, "")
 		if at := ledger(t, s, seq)[0].StartedAt; !at.Equal(store.Instant(start)) {
 			t.Errorf("started %s after the enqueue, want at once", at.Sub(start))
+		}
+	})
+}
+
+// TestUnknownKindsAreIdle: a due job of a kind that nobody here handles is no
+// reason to look for work once a second.
+func TestUnknownKindsAreIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counting{Store: newStore()}
+		r := newRig(t, s, Config{Handlers: map[string]Handler{"k": func(context.Context, *Task) error { return nil }}})
+		r.enqueue(job.New{Kind: "unknown"})
+		due := r.enqueue(job.New{Kind: "k", DueAt: time.Now().Add(10 * time.Minute)})[0]
+		pass(time.Second)
+		s.calls.Store(0)
+		pass(9 * time.Minute)
+		if got := s.calls.Load(); got < 435 || got > 450 {
+			t.Errorf("%d calls in 9 minutes, want about 441 as of an idle process", got)
+		}
+		pass(time.Minute)
+		j := state(t, s, due, job.Succeeded, "")
+		if at := ledger(t, s, due)[0].StartedAt; !at.Equal(j.DueAt) {
+			t.Errorf("started %s after its due time", at.Sub(j.DueAt))
 		}
 	})
 }

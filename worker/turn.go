@@ -301,14 +301,14 @@ func (l *loop) askDue() {
 	l.group.Go(func() {
 		ctx, cancel := l.call(l.side)
 		defer cancel()
-		due, err := l.store.NextDue(ctx, l.config.Queues)
+		due, err := l.store.NextDue(ctx, l.config.Queues, l.kinds)
 		l.mail.post(func(l *loop) { l.answeredDue(due, err) })
 	})
 }
 
 // blockedPoll is the time between looks while a job is due that this worker
-// cannot claim, of a kind it does not know or in a strict queue that is busy:
-// the store names that job's due time and not the next one's.
+// cannot claim, because its strict queue is busy or it stands behind many of
+// kinds that nobody here knows.
 const blockedPoll = time.Second
 
 func (l *loop) answeredDue(due time.Time, err error) {

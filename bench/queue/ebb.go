@@ -87,7 +87,7 @@ func (e *Ebb) Left(ctx context.Context) (left bool, err error) {
 	if err != nil || len(leased) > 0 {
 		return true, err
 	}
-	due, err := e.client.Store().NextDue(ctx, []string{job.DefaultQueue})
+	due, err := e.client.Store().NextDue(ctx, []string{job.DefaultQueue}, []string{"noop"})
 	return !due.IsZero() && !due.After(time.Now()), err
 }
 

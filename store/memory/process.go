@@ -131,8 +131,9 @@ func (s *Store) Reap(ctx context.Context, now time.Time, process, beat int64, de
 	return len(held), true, nil
 }
 
-// NextDue returns the earliest due time of the queues that are not paused.
-func (s *Store) NextDue(ctx context.Context, queues []string) (time.Time, error) {
+// NextDue returns the earliest due time of the kinds in the queues that are
+// not paused.
+func (s *Store) NextDue(ctx context.Context, queues, kinds []string) (time.Time, error) {
 	if err := s.begin(ctx); err != nil {
 		return time.Time{}, err
 	}
@@ -140,7 +141,7 @@ func (s *Store) NextDue(ctx context.Context, queues []string) (time.Time, error)
 	var first time.Time
 	for _, name := range queues {
 		if q := s.queues[name]; q != nil && !q.paused {
-			if due := q.dueAt(); !due.IsZero() && (first.IsZero() || due.Before(first)) {
+			if due := q.dueAt(kinds); !due.IsZero() && (first.IsZero() || due.Before(first)) {
 				first = due
 			}
 		}

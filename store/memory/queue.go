@@ -89,10 +89,14 @@ func (q *queue) kinds() []string {
 	return kinds
 }
 
-// dueAt returns the earliest due time; zero if nothing waits.
-func (q *queue) dueAt() time.Time {
+// dueAt returns the earliest due time of the kinds; zero if nothing waits.
+func (q *queue) dueAt(kinds []string) time.Time {
 	var first time.Time
-	for _, lane := range q.lanes {
+	for _, kind := range kinds {
+		lane := q.lanes[kind]
+		if lane == nil {
+			continue
+		}
 		for p := range lane {
 			if r := lane[p].min(); r != nil && (first.IsZero() || r.job.DueAt.Before(first)) {
 				first = r.job.DueAt

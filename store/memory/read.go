@@ -66,7 +66,7 @@ func (s *Store) Queues(ctx context.Context) ([]store.QueueState, error) {
 	list := make([]store.QueueState, 0, len(s.queues))
 	for _, q := range s.queues {
 		list = append(list, store.QueueState{
-			Name: q.name, Paused: q.paused, Strict: q.strict, Counts: maps.Clone(q.counts), DueAt: q.dueAt(),
+			Name: q.name, Paused: q.paused, Strict: q.strict, Counts: maps.Clone(q.counts), DueAt: q.dueAt(q.kinds()),
 		})
 	}
 	slices.SortFunc(list, func(a, b store.QueueState) int { return strings.Compare(a.Name, b.Name) })

@@ -248,14 +248,15 @@ func (s *Store) Progress(ctx context.Context, process int64, ref store.Ref, prog
 	return tag.RowsAffected() == 1, nil
 }
 
-// NextDue returns the earliest due time of the queues that are not paused.
-func (s *Store) NextDue(ctx context.Context, queues []string) (time.Time, error) {
+// NextDue returns the earliest due time of the kinds in the queues that are
+// not paused, or one before it.
+func (s *Store) NextDue(ctx context.Context, queues, kinds []string) (time.Time, error) {
 	from := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
 	if due := s.scans.dueFrom(queues); !due.IsZero() {
 		from = nullable(due)
 	}
 	var due *time.Time
-	if err := s.pool.QueryRow(ctx, statement("next_due"), queues, from).Scan(&due); err != nil {
+	if err := s.pool.QueryRow(ctx, statement("next_due"), queues, from, kinds).Scan(&due); err != nil {
 		return time.Time{}, failed("next due", err)
 	}
 	if due == nil {

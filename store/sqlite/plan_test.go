@@ -44,15 +44,19 @@ var plans = map[string][]string{
 	"lease_end@run":      {"SEARCH ebb_lease USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 	"remember_failure":   {"SEARCH ebb_job USING INTEGER PRIMARY KEY (rowid=?)"},
 	"dead_one":           {"SEARCH ebb_job USING INTEGER PRIMARY KEY (rowid=?)"},
-	"orders":             {"SEARCH ebb_lease USING INDEX ebb_lease_ordered (process=?)"},
-	"unique_holder":      {"SEARCH ebb_job USING COVERING INDEX ebb_job_unique (unique_key=?)", "SEARCH ebb_parked USING COVERING INDEX ebb_parked_unique (unique_key=?)"},
-	"expired":            {"SEARCH j USING INDEX ebb_job_deadline (deadline_at<?)", "SEARCH ebb_lease USING INTEGER PRIMARY KEY (rowid=?)"},
-	"done_old":           {"SEARCH ebb_done USING INDEX ebb_done_ended (ended_at<?)"},
-	"dead_old":           {"SEARCH ebb_dead USING INDEX ebb_dead_ended (ended_at<?)"},
-	"attempts":           {"SEARCH ebb_attempt USING PRIMARY KEY (seq=?)"},
-	"parked_elsewhere":   {"SEARCH ebb_parked USING INDEX ebb_parked_cause (cause=? AND kind=?)", "SCAN json_each VIRTUAL TABLE", "USE TEMP B-TREE FOR ORDER BY"},
-	"groups":             {"SCAN ebb_dead USING INDEX ebb_dead_group", "SCAN json_each VIRTUAL TABLE"},
-	"group_error":        {"SEARCH ebb_dead USING INDEX ebb_dead_group (fingerprint=? AND kind=? AND queue=? AND last_class=? AND cause=? AND ended_at=?)", "SCAN json_each VIRTUAL TABLE"},
+	"next_due": {
+		"SEARCH q VIRTUAL TABLE", "SEARCH k VIRTUAL TABLE", "SEARCH p VIRTUAL TABLE",
+		"SEARCH ebb_ready USING PRIMARY KEY (queue=? AND kind=? AND priority=?)",
+	},
+	"orders":           {"SEARCH ebb_lease USING INDEX ebb_lease_ordered (process=?)"},
+	"unique_holder":    {"SEARCH ebb_job USING COVERING INDEX ebb_job_unique (unique_key=?)", "SEARCH ebb_parked USING COVERING INDEX ebb_parked_unique (unique_key=?)"},
+	"expired":          {"SEARCH j USING INDEX ebb_job_deadline (deadline_at<?)", "SEARCH ebb_lease USING INTEGER PRIMARY KEY (rowid=?)"},
+	"done_old":         {"SEARCH ebb_done USING INDEX ebb_done_ended (ended_at<?)"},
+	"dead_old":         {"SEARCH ebb_dead USING INDEX ebb_dead_ended (ended_at<?)"},
+	"attempts":         {"SEARCH ebb_attempt USING PRIMARY KEY (seq=?)"},
+	"parked_elsewhere": {"SEARCH ebb_parked USING INDEX ebb_parked_cause (cause=? AND kind=?)", "SCAN json_each VIRTUAL TABLE", "USE TEMP B-TREE FOR ORDER BY"},
+	"groups":           {"SCAN ebb_dead USING INDEX ebb_dead_group", "SCAN json_each VIRTUAL TABLE"},
+	"group_error":      {"SEARCH ebb_dead USING INDEX ebb_dead_group (fingerprint=? AND kind=? AND queue=? AND last_class=? AND cause=? AND ended_at=?)", "SCAN json_each VIRTUAL TABLE"},
 }
 
 // filled returns a store with jobs in every place.

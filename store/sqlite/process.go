@@ -148,8 +148,9 @@ func (t *tx) reap(process int64, decide func(job.Job) store.Settle) (int, error)
 	return len(settles) + len(unbegun), err
 }
 
-// NextDue returns the earliest due time of the queues that are not paused.
-func (s *Store) NextDue(ctx context.Context, queues []string) (time.Time, error) {
+// NextDue returns the earliest due time of the kinds in the queues that are
+// not paused.
+func (s *Store) NextDue(ctx context.Context, queues, kinds []string) (time.Time, error) {
 	var first time.Time
 	err := s.read(ctx, "next due", true, func(c *conn) error {
 		var open []string
@@ -160,22 +161,20 @@ func (s *Store) NextDue(ctx context.Context, queues []string) (time.Time, error)
 		if err != nil || len(open) == 0 {
 			return err
 		}
-		due, err := c.nextDue(ctx, open)
-		for _, at := range due {
-			if first.IsZero() || at.Before(first) {
-				first = at
-			}
+		due, err := c.one(ctx, "next_due", jsonTexts(open), jsonTexts(kinds))
+		if err == nil {
+			first = due.at(0)
 		}
 		return err
 	})
 	return first, err
 }
 
-// nextDue returns the earliest due time by queue.
-func (c *conn) nextDue(ctx context.Context, queues []string) (map[string]time.Time, error) {
+// queuesDue returns the earliest due time by queue.
+func (c *conn) queuesDue(ctx context.Context, queues []string) (map[string]time.Time, error) {
 	due := map[string]time.Time{}
 	queues = slices.Compact(slices.Sorted(slices.Values(queues)))
-	err := c.query(ctx, "next_due", []any{jsonTexts(queues)}, func(r row) error {
+	err := c.query(ctx, "queues_due", []any{jsonTexts(queues)}, func(r row) error {
 		due[r.text(0)] = r.at(1)
 		return nil
 	})

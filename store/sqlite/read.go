@@ -160,7 +160,7 @@ func (s *Store) Queues(ctx context.Context) ([]store.QueueState, error) {
 		if err != nil {
 			return err
 		}
-		due, err := c.nextDue(ctx, names)
+		due, err := c.queuesDue(ctx, names)
 		for i := range list {
 			list[i].DueAt = due[list[i].Name]
 		}

@@ -178,7 +178,7 @@ var claimRules = []rule{
 	{"next due", func(s *script) {
 		p := s.process(t0)
 		next := func(queues ...string) time.Time {
-			due, err := s.NextDue(s.ctx, queues)
+			due, err := s.NextDue(s.ctx, queues, []string{"other", "mail"})
 			s.must(err)
 			return due
 		}
@@ -195,5 +195,22 @@ var claimRules = []rule{
 		s.same("one running", next("a", "b"), at(50))
 		s.settled(at(45), p, again(j[0], at(45), time.Second))
 		s.same("it waits", next("a", "b"), at(46))
+	}},
+	{"next due of the caller's kinds", func(s *script) {
+		next := func(kinds ...string) time.Time {
+			due, err := s.NextDue(s.ctx, []string{job.DefaultQueue}, kinds)
+			s.must(err)
+			return due
+		}
+		s.add(t0, job.New{Kind: "a", DueAt: at(10)}, job.New{Kind: "b", DueAt: at(20), Priority: 3}, job.New{Kind: "c", DueAt: at(30)})
+		s.same("b and c", next("b", "c"), at(20))
+		s.same("c", next("c"), at(30))
+		s.same("unknown", next("d"), time.Time{})
+		s.same("none", next(), time.Time{})
+		// Behind many of other kinds it may be named too early, never too late.
+		s.add(t0, slices.Repeat([]job.New{{Kind: "e", DueAt: at(5)}}, 300)...)
+		if due := next("c"); due.IsZero() || due.After(at(30)) {
+			s.Fatalf("c behind many others: %s, want until %s", due, at(30))
+		}
 	}},
 }

@@ -38,7 +38,7 @@ var keepRules = []rule{
 		s.same("ledger", s.ledger(seq), []job.Attempt{want})
 		s.same("counts", s.counts(job.DefaultQueue), map[job.State]int64{job.Running: 1})
 		s.same("for others", len(s.claim(at(99), q, 9))+len(s.claim(at(99), p, 9)), 0)
-		next, err := s.NextDue(s.ctx, []string{job.DefaultQueue})
+		next, err := s.NextDue(s.ctx, []string{job.DefaultQueue}, []string{"mail"})
 		s.must(err)
 		s.same("next due", next, time.Time{})
 	}},

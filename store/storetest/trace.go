@@ -171,7 +171,7 @@ func (w *walk) look() {
 	case 4:
 		w.lookAtQueues()
 	case 5:
-		due, err := w.NextDue(w.ctx, walkQueues[:1+w.rng.IntN(3)])
+		due, err := w.NextDue(w.ctx, walkQueues[:1+w.rng.IntN(3)], walkKinds[:1+w.rng.IntN(3)])
 		w.say("next due %s", instant(due))
 		w.fault("next due", err)
 	case 6:

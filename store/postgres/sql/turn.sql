@@ -126,13 +126,18 @@ UPDATE ebb_job
  WHERE seq = $1 AND epoch = $2 AND process = $3
 
 -- name: next_due
+-- $1 queues, $2 from when on, $3 kinds. Of each queue and priority 64 rows at
+-- most are looked at; if all are of other kinds, the last one's due time will
+-- do: nothing of these kinds stands before it.
 SELECT min(found.due_at)
   FROM unnest($1::text[]) AS wanted (queue)
  CROSS JOIN generate_series(0, 9) AS level (priority)
  CROSS JOIN LATERAL (
-    SELECT due_at
-      FROM ebb_job
-     WHERE queue = wanted.queue AND priority = level.priority AND due_at >= $2::timestamptz AND process IS NULL
-     ORDER BY due_at
-     LIMIT 1) AS found
+    SELECT coalesce(min(first.due_at) FILTER (WHERE first.kind = ANY ($3::text[])),
+                    CASE WHEN count(*) >= 64 THEN max(first.due_at) END) AS due_at
+      FROM (SELECT due_at, kind
+              FROM ebb_job
+             WHERE queue = wanted.queue AND priority = level.priority AND due_at >= $2::timestamptz AND process IS NULL
+             ORDER BY due_at
+             LIMIT 64) AS first) AS found
  WHERE NOT EXISTS (SELECT FROM ebb_queue WHERE name = wanted.queue AND paused)

@@ -17,6 +17,12 @@ SELECT name, paused, strict FROM ebb_queue ORDER BY name
 SELECT queue, state, n FROM ebb_tally
 
 -- name: next_due
+-- The earliest due time of the kinds ?2 in the queues ?1: one probe for each
+-- priority of each kind.
+SELECT min((SELECT min(due_at) FROM ebb_ready WHERE queue = q.value AND kind = k.value AND priority = p.value))
+  FROM json_each(?1) AS q CROSS JOIN json_each(?2) AS k CROSS JOIN json_each('[0,1,2,3,4,5,6,7,8,9]') AS p
+
+-- name: queues_due
 -- The earliest due time of each queue of ?1, hopping from kind to kind and
 -- probing each priority.
 WITH RECURSIVE lane (queue, kind) AS (
