@@ -25,16 +25,14 @@ func Classify(err error, extra ...Classifier) Failure {
 		f.Blame = f.Class.Blame()
 	}
 	f.Err = err
-	var o *orderError
-	if errors.As(err, &o) {
+	if o, ok := errors.AsType[*orderError](err); ok {
 		f.Order, f.Snooze = o.order, o.snooze
 	}
 	return f
 }
 
 func classify(err error, extra []Classifier) Failure {
-	var named *Error
-	if errors.As(err, &named) && named.Failure.Class != Unknown {
+	if named, ok := errors.AsType[*Error](err); ok && named.Failure.Class != Unknown {
 		return named.Failure
 	}
 	for _, c := range extra {
@@ -42,7 +40,7 @@ func classify(err error, extra []Classifier) Failure {
 			return f
 		}
 	}
-	for _, c := range []Classifier{fromService, fromSQL, fromTLS, fromDNS, fromErrno, fromTimeout, fromStream} {
+	for _, c := range [...]Classifier{fromService, fromSQL, fromTLS, fromDNS, fromErrno, fromTimeout, fromStream} {
 		if f, ok := c(err); ok {
 			return f
 		}
@@ -76,8 +74,7 @@ func During(phase Phase, err error) error {
 }
 
 func phaseOf(err error) Phase {
-	var p *phaseError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*phaseError](err); ok {
 		return p.phase
 	}
 	return 0

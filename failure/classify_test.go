@@ -169,3 +169,14 @@ func TestResponse(t *testing.T) {
 		t.Errorf("got %+v, %v", f, ok)
 	}
 }
+
+// Classify runs for every failed start: it must not feed the collector.
+func BenchmarkClassifyPlain(b *testing.B) {
+	err := errors.New("boom")
+	b.ReportAllocs()
+	for range b.N {
+		if Classify(err).Class != Plain {
+			b.Fatal("not plain")
+		}
+	}
+}

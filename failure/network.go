@@ -15,8 +15,8 @@ import (
 // fromDNS tells a name that does not exist (the target's fault) from a
 // resolver that does not answer (ours).
 func fromDNS(err error) (Failure, bool) {
-	var dns *net.DNSError
-	if !errors.As(err, &dns) {
+	dns, ok := errors.AsType[*net.DNSError](err)
+	if !ok {
 		return Failure{}, false
 	}
 	f := Of(DNS)
@@ -32,38 +32,37 @@ func fromDNS(err error) (Failure, bool) {
 }
 
 func fromTLS(err error) (Failure, bool) {
-	var (
-		record  tls.RecordHeaderError
-		alert   tls.AlertError
-		verify  *tls.CertificateVerificationError
-		unknown x509.UnknownAuthorityError
-		host    x509.HostnameError
-		invalid x509.CertificateInvalidError
-		roots   x509.SystemRootsError
-	)
 	f := Of(TLS)
-	switch {
-	case errors.As(err, &host):
-		f.Reason = "wrong_host"
-	case errors.As(err, &invalid):
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
 		f.Reason = "certificate_invalid"
 		if invalid.Reason == x509.Expired {
 			f.Reason = "certificate_expired"
 		}
-	case errors.As(err, &unknown):
+		return f, true
+	}
+	switch {
+	case has[x509.HostnameError](err):
+		f.Reason = "wrong_host"
+	case has[x509.UnknownAuthorityError](err):
 		f.Reason = "unknown_authority"
-	case errors.As(err, &roots):
+	case has[x509.SystemRootsError](err):
 		f.Reason, f.Blame = "no_system_roots", BlameUs
-	case errors.As(err, &verify):
+	case has[*tls.CertificateVerificationError](err):
 		f.Reason = "certificate_refused"
-	case errors.As(err, &alert):
+	case has[tls.AlertError](err):
 		f.Reason = "alert"
-	case errors.As(err, &record):
+	case has[tls.RecordHeaderError](err):
 		f.Reason = "not_tls"
 	default:
 		return Failure{}, false
 	}
 	return f, true
+}
+
+// has reports whether the chain holds an error of the type.
+func has[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 // errnoClasses maps what the kernel says. On Windows the sockets' own numbers
@@ -89,8 +88,8 @@ var errnoClasses = map[syscall.Errno]Class{
 }
 
 func fromErrno(err error) (Failure, bool) {
-	var errno syscall.Errno
-	if !errors.As(err, &errno) {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	if !ok {
 		return Failure{}, false
 	}
 	class, ok := errnoClasses[errno]
@@ -102,10 +101,9 @@ func fromErrno(err error) (Failure, bool) {
 	}
 	if class == ConnectTimeout {
 		// The kernel gives up on established connections with the same number.
-		var op *net.OpError
 		if phase := phaseOf(err); phase != 0 {
 			class = timeoutIn(phase)
-		} else if errors.As(err, &op) && op.Op != "dial" {
+		} else if op, ok := errors.AsType[*net.OpError](err); ok && op.Op != "dial" {
 			class = Timeout
 		}
 	}
@@ -115,22 +113,24 @@ func fromErrno(err error) (Failure, bool) {
 // fromTimeout recognises deadlines. net/http keeps its own timeout errors
 // private, so two are known by their text.
 func fromTimeout(err error) (Failure, bool) {
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if has[*http.MaxBytesError](err) {
 		return Of(TooLarge), true
 	}
-	var timeout interface{ Timeout() bool }
+	timed, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
 	deadline := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
-	if !deadline && (!errors.As(err, &timeout) || !timeout.Timeout()) {
+	if !deadline && (!ok || !timed.Timeout()) {
 		return Failure{}, false
 	}
 	if phase := phaseOf(err); phase != 0 {
 		return Of(timeoutIn(phase)), true
 	}
-	var op *net.OpError
+	op, ok := errors.AsType[*net.OpError](err)
 	text := err.Error()
 	switch {
-	case errors.As(err, &op) && op.Op == "dial", strings.Contains(text, "TLS handshake timeout"):
+	case ok && op.Op == "dial", strings.Contains(text, "TLS handshake timeout"):
 		return Of(ConnectTimeout), true
 	case strings.Contains(text, "awaiting response headers"), strings.Contains(text, "awaiting headers"):
 		return Of(HeaderTimeout), true

@@ -8,8 +8,10 @@ import (
 // fromService recognises SDK errors by the methods they share: an error code
 // (object stores), an HTTP status (LLM and cloud clients).
 func fromService(err error) (Failure, bool) {
-	var coded interface{ ErrorCode() string }
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[interface {
+		error
+		ErrorCode() string
+	}](err); ok {
 		if f, ok := byCode(coded.ErrorCode()); ok {
 			f.Status = statusOf(err)
 			return f, true
@@ -22,12 +24,16 @@ func fromService(err error) (Failure, bool) {
 }
 
 func statusOf(err error) int {
-	var long interface{ HTTPStatusCode() int }
-	var short interface{ StatusCode() int }
-	switch {
-	case errors.As(err, &long):
+	if long, ok := errors.AsType[interface {
+		error
+		HTTPStatusCode() int
+	}](err); ok {
 		return long.HTTPStatusCode()
-	case errors.As(err, &short):
+	}
+	if short, ok := errors.AsType[interface {
+		error
+		StatusCode() int
+	}](err); ok {
 		return short.StatusCode()
 	}
 	return 0
@@ -65,8 +71,10 @@ func byCode(code string) (Failure, bool) {
 // fromSQL recognises database errors by SQLSTATE, and SQLite's by its result
 // code and the name it prints.
 func fromSQL(err error) (Failure, bool) {
-	var state interface{ SQLState() string }
-	if errors.As(err, &state) {
+	if state, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
 		if class, ok := byState(state.SQLState()); ok {
 			f := Of(class)
 			f.Reason = "sqlstate_" + strings.ToLower(state.SQLState())
@@ -74,11 +82,10 @@ func fromSQL(err error) (Failure, bool) {
 		}
 		return Failure{}, false
 	}
-	var lite interface {
+	if lite, ok := errors.AsType[interface {
 		error
 		Code() int
-	}
-	if errors.As(err, &lite) && strings.Contains(lite.Error(), "SQLITE_") {
+	}](err); ok && strings.Contains(lite.Error(), "SQLITE_") {
 		return byLiteCode(lite.Code())
 	}
 	return Failure{}, false
