@@ -90,10 +90,6 @@ func (b *bench) judgeRounds(t *report.Targets) {
 	t.AtLeast("queue.drain_vs_river", ratio(ebb.drain, report.Median(river.drain)), drainRiver, "x")
 	t.AtLeast("queue.drain_vs_best_peer", ratio(ebb.drain, best(drain)), drainPeer, "x")
 	t.Note("queue.drain_vs_river_3x measured %sx of River, hoped for %sx", report.Number(ratio(ebb.drain, report.Median(river.drain))), report.Number(drainHope))
-	if wide := b.results["graphile-wide"]; wide != nil {
-		t.Note("queue.vs_graphile_wide measured drain %sx, fail once %sx of graphile-worker with 1,000 jobs at once",
-			report.Number(ratio(ebb.drain, report.Median(wide.drain))), report.Number(ratio(ebb.fail, report.Median(wide.fail))))
-	}
 	t.AtLeast("queue.failonce_vs_river", ratio(ebb.fail, report.Median(river.fail)), failRiver, "x")
 	t.AtLeast("queue.failonce_vs_best_peer", ratio(ebb.fail, best(fail)), failPeer, "x")
 	t.AtLeast("queue.drain_vs_lean_b", ratio(ebb.drain, report.Median(lean.drain)), drainLean, "x")

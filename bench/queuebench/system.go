@@ -25,7 +25,7 @@ var systems = []system{
 	{key: "river", name: "River 0.50", history: true, peer: true, slow: true},
 	{key: "pgboss", name: "pg-boss 12.35", node: []string{"pgboss.mjs"}, history: true, peer: true},
 	{key: "graphile", name: "graphile-worker 0.18", node: []string{"graphile.mjs", "24", "500"}, peer: true},
-	{key: "graphile-wide", name: "graphile-worker, 1,000 at once", node: []string{"graphile.mjs", "1000", "2000"}},
+	{key: "graphile-wide", name: "graphile-worker, 1,000 at once", node: []string{"graphile.mjs", "1000", "2000"}, peer: true},
 	{key: "lean", name: "lean B, bare SQL", history: true},
 }
 
