@@ -234,7 +234,7 @@ func enqueueKeyed(ctx context.Context, r runner, b *batch) ([]store.Enqueued, er
 	if err := holders(ctx, r, b.wanted(held), held); err != nil {
 		return nil, err
 	}
-	fresh := &batch{now: b.now}
+	fresh := &batch{}
 	var places []int // of fresh jobs in b
 	first := map[string]int{}
 	for i, n := range b.jobs {
