@@ -66,7 +66,9 @@ func (w *turning) claimOne(c *claiming) {
 		}
 		c.jobs = ordered(c.jobs)
 		s.lastClaim.Store(int64(len(c.jobs)))
-		s.scans.end(c.scan, c.jobs, len(c.jobs) >= c.Limit, w.clock, time.Since(began))
+		if again := s.scans.end(c.scan, c.jobs, len(c.jobs) >= c.Limit, w.clock, time.Since(began)); again > 0 {
+			s.wakes.localAfter(again)
+		}
 		return nil
 	})
 }

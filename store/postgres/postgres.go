@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/store"
 )
 
@@ -79,6 +81,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	o = o.filled()
 	o.apply(config)
 	config.AfterConnect = quickArrays
+	config.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) { return alive(conn.PgConn().Conn()), nil }
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
@@ -188,6 +191,13 @@ func failed(what string, err error) error {
 		if errors.Is(err, own) {
 			return err
 		}
+	}
+	// A server that cannot be reached is to be tried again, whatever the
+	// reason that the dialler gives; one that has looked at us and said no, not.
+	var connect *pgconn.ConnectError
+	var refusal *pgconn.PgError
+	if errors.As(err, &connect) && !errors.As(err, &refusal) {
+		err = failure.New(failure.Unavailable, "connect", err)
 	}
 	return fmt.Errorf("postgres: %s: %w", what, err)
 }

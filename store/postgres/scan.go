@@ -20,13 +20,16 @@ import (
 // What lies behind that place is not forgotten: a transaction may commit a job
 // late, a lease may be given back. So a claim that finds less than it asked
 // for looks behind as well, in the same statement, and under a backlog one
-// claim in every Sweep begins at the start. Both are skipped only while such
-// looks are known to be dear: they may take one part in sweepShare of the time.
+// claim in every Sweep begins at the start. Both wait only while such looks are
+// known to be dear: they may take one part in sweepShare of the time. A claim
+// that found too little without looking behind wakes its worker when one may.
 //
 // A claim with a now of its own always looks at everything: its clock says
 // nothing about what others have committed.
 const (
 	sweepShare = 20
+	// cheap is a look that may be taken at any time.
+	cheap = 2 * time.Millisecond
 	// behind is how far before the clock a claim that found everything begins
 	// the next time: transactions as short as this commit in any order.
 	behind = 100 * time.Millisecond
@@ -102,9 +105,8 @@ func (s *scans) begin(queue string, kinds []string) *scanned {
 		l = &lane{queue: queue}
 		s.lanes[key] = l
 	}
-	since := time.Since(l.sweptAt)
-	c := &scanned{lane: l, lowered: l.lowered, whole: since >= max(s.every, sweepShare*l.cost)}
-	c.behind = !c.whole && since >= sweepShare*l.cost
+	c := &scanned{lane: l, lowered: l.lowered, whole: time.Since(l.sweptAt) >= max(s.every, l.rest())}
+	c.behind = !c.whole && l.mayLook() <= 0
 	for p := range levels {
 		low := l.at[p]
 		if c.whole {
@@ -123,6 +125,17 @@ func (s *scans) begin(queue string, kinds []string) *scanned {
 	return c
 }
 
+// rest is how long no look is taken after the last one.
+func (l *lane) rest() time.Duration {
+	if l.cost <= cheap {
+		return 0
+	}
+	return sweepShare * l.cost
+}
+
+// mayLook returns how long it is until a look may be taken.
+func (l *lane) mayLook() time.Duration { return l.rest() - time.Since(l.sweptAt) }
+
 // everything plans a claim that remembers nothing.
 func everything() *scanned {
 	c := &scanned{}
@@ -133,19 +146,23 @@ func everything() *scanned {
 }
 
 // end remembers what the claim found: jobs in their order, all that it asked
-// for or less, at the database's now, within the time it took.
-func (s *scans) end(c *scanned, jobs []job.Job, full bool, now time.Time, took time.Duration) {
+// for or less, at the database's now, within the time it took. If something may
+// lie behind it, end returns after how long another claim should look.
+func (s *scans) end(c *scanned, jobs []job.Job, full bool, now time.Time, took time.Duration) (again time.Duration) {
 	if c.lane == nil {
-		return
+		return 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := c.lane
+	if !full && !c.whole && !c.behind {
+		again = max(l.mayLook(), cheap)
+	}
 	if c.whole || c.behind && !full {
 		l.sweptAt, l.cost = time.Now(), took
 	}
 	if l.lowered != c.lowered {
-		return
+		return again
 	}
 	searched := levels // priorities of which nothing due is left
 	if full && len(jobs) > 0 {
@@ -161,6 +178,7 @@ func (s *scans) end(c *scanned, jobs []job.Job, full bool, now time.Time, took t
 			l.at[searched] = at
 		}
 	}
+	return again
 }
 
 // forget begins anew: a claim failed, and may or may not have happened.
@@ -215,8 +233,8 @@ func (s *scans) dueFrom(queues []string) time.Time {
 		if !slices.Contains(queues, l.queue) {
 			continue
 		}
-		if time.Since(l.sweptAt) >= sweepShare*l.cost {
-			return time.Time{} // a look at everything is cheap enough
+		if l.mayLook() <= 0 {
+			return time.Time{}
 		}
 		for _, at := range l.at {
 			if known == 0 || at.due.Before(from) {

@@ -199,7 +199,6 @@ func applied(ctx context.Context, db querier) ([]Migration, error) {
 // ensure gives an empty database the schema and refuses any other version than
 // this program's.
 func ensure(ctx context.Context, pool *pgxpool.Pool) error {
-	newest := len(migrations())
 	for range 2 {
 		list, err := applied(ctx, pool)
 		if err != nil {
@@ -211,17 +210,23 @@ func ensure(ctx context.Context, pool *pgxpool.Pool) error {
 				version = m.Version
 			}
 		}
-		switch {
-		case version == newest:
-			return nil
-		case version > newest:
-			return fmt.Errorf("postgres: the database is of version %d, this program knows %d; install a newer one: %w", version, newest, store.ErrSchema)
-		case version > 0:
-			return fmt.Errorf("postgres: the database is of version %d, this program needs %d: %w. Try: ebb migrate up", version, newest, store.ErrSchema)
+		if version > 0 {
+			return judge(version, len(migrations()))
 		}
 		if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return up(ctx, tx) }); err != nil {
 			return fmt.Errorf("postgres: first schema: %w", err)
 		}
 	}
 	return fmt.Errorf("postgres: the schema is gone as soon as it is made: %w", store.ErrSchema)
+}
+
+// judge compares the database's version with the one this program needs.
+func judge(is, needed int) error {
+	switch {
+	case is > needed:
+		return fmt.Errorf("postgres: the database is of version %d, this program knows %d; install a newer one: %w", is, needed, store.ErrSchema)
+	case is < needed:
+		return fmt.Errorf("postgres: the database is of version %d, this program needs %d: %w. Try: ebb migrate up", is, needed, store.ErrSchema)
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,12 +31,13 @@ const (
 // wakes tells workers, here and in other processes, that something may be
 // claimable.
 type wakes struct {
-	store  *Store
-	config *pgx.ConnConfig
-	me     string
-	ended  context.Context
-	end    context.CancelFunc
-	all    sync.WaitGroup
+	store   *Store
+	config  *pgx.ConnConfig
+	me      string
+	ended   context.Context
+	end     context.CancelFunc
+	all     sync.WaitGroup
+	planned atomic.Bool // a later wake in this process
 
 	mu        sync.Mutex
 	waiting   map[chan struct{}]struct{}
@@ -103,6 +105,17 @@ func (w *wakes) local() {
 	}
 }
 
+// localAfter wakes who waits in this process a while later, once for all that
+// ask meanwhile.
+func (w *wakes) localAfter(d time.Duration) {
+	if w.planned.CompareAndSwap(false, true) {
+		time.AfterFunc(d, func() {
+			w.planned.Store(false)
+			w.local()
+		})
+	}
+}
+
 // now wakes everybody: something is claimable.
 func (w *wakes) now() { w.wish(atOnce) }
 
@@ -156,17 +169,14 @@ func (w *wakes) notify() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		w.mu.Lock()
-		due := w.due
-		w.mu.Unlock()
 		timer.Stop()
-		if !due.IsZero() {
+		if due := w.next(); !due.IsZero() {
 			timer.Reset(max(0, time.Until(due)))
 		}
 		select {
 		case <-w.ended.Done():
-			if !due.IsZero() {
-				w.tell(context.WithoutCancel(w.ended))
+			if !w.next().IsZero() {
+				w.tell()
 			}
 			return
 		case <-w.kick:
@@ -176,7 +186,7 @@ func (w *wakes) notify() {
 		w.mu.Lock()
 		w.due, w.again = w.again, time.Time{}
 		w.mu.Unlock()
-		w.tell(w.ended)
+		w.tell()
 		timer.Reset(notifyGap)
 		select {
 		case <-w.ended.Done():
@@ -185,10 +195,18 @@ func (w *wakes) notify() {
 	}
 }
 
-// tell sends one notification. If it fails, others find the jobs by polling.
-func (w *wakes) tell(ctx context.Context) {
+// next returns when the next notification is due; zero = never.
+func (w *wakes) next() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.due
+}
+
+// tell sends one notification, also while the store closes. If it fails,
+// others find the jobs by polling.
+func (w *wakes) tell() {
 	w.local()
-	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ended), probeWithin)
 	defer cancel()
 	_, _ = w.store.pool.Exec(ctx, "SELECT pg_notify($1, $2)", channel, w.me)
 }
@@ -196,27 +214,27 @@ func (w *wakes) tell(ctx context.Context) {
 // listen wakes on notifications for as long as the line works, and by polling
 // while it does not.
 func (w *wakes) listen() {
+	tick := time.NewTicker(w.store.options.Poll)
+	defer tick.Stop()
 	for w.ended.Err() == nil {
 		if !w.store.options.NoListen {
 			w.hear()
 		}
-		w.poll()
+		w.poll(tick)
 	}
 }
 
-// poll wakes every Poll until a line is worth trying again.
-func (w *wakes) poll() {
-	tick := time.NewTicker(w.store.options.Poll)
-	defer tick.Stop()
-	retry := time.NewTimer(relistenAfter)
-	defer retry.Stop()
+// poll wakes at every tick until a line is worth trying again.
+func (w *wakes) poll(tick *time.Ticker) {
+	again := time.NewTimer(relistenAfter)
+	defer again.Stop()
 	for {
 		select {
 		case <-w.ended.Done():
 			return
 		case <-tick.C:
 			w.local()
-		case <-retry.C:
+		case <-again.C:
 			return
 		}
 	}
