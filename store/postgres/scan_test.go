@@ -32,6 +32,11 @@ func claimed(priority, n int, from time.Time) []job.Job {
 	return jobs
 }
 
+// pass lets virtual time pass.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // inside a synctest bubble: virtual time
+}
+
 // lows returns where the first ranges of a plan begin, by priority.
 func lows(c *scanned) (at []int64) {
 	for p := range levels {
@@ -80,11 +85,11 @@ func TestWhatLiesBehindIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scans{every: time.Second}
 		s.end(s.begin("q", nil), claimed(0, 5, time.Now()), true, time.Now(), 10*time.Millisecond)
-		time.Sleep(199 * time.Millisecond)
+		pass(199 * time.Millisecond)
 		if c := s.begin("q", nil); c.behind {
 			t.Error("looked behind before twenty times the cost had passed")
 		}
-		time.Sleep(time.Millisecond)
+		pass(time.Millisecond)
 		c := s.begin("q", nil)
 		if !c.behind || c.whole || len(c.ranges.priorities) != levels+1 {
 			t.Fatalf("after twenty times the cost: %+v, want a look behind priority 0", c)
@@ -93,7 +98,7 @@ func TestWhatLiesBehindIsLookedAt(t *testing.T) {
 		if c.ranges.lowAt[at] != never || c.ranges.highAt[at] != c.ranges.lowAt[0] || c.ranges.highSeqs[at] != c.ranges.lowSeq[0] {
 			t.Errorf("behind: %+v, want from the start to where the first range begins", c.ranges)
 		}
-		time.Sleep(800 * time.Millisecond)
+		pass(800 * time.Millisecond)
 		if c := s.begin("q", nil); !c.whole {
 			t.Error("a backlog hides what is behind for more than Sweep")
 		}
@@ -122,11 +127,11 @@ func TestADearLookIsRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scans{every: time.Second}
 		s.end(s.begin("q", nil), claimed(0, 5, time.Now()), true, time.Now(), 5*time.Second)
-		time.Sleep(99 * time.Second)
+		pass(99 * time.Second)
 		if c := s.begin("q", nil); c.whole || c.behind {
 			t.Error("a look that takes 5 s was repeated within 100 s")
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if c := s.begin("q", nil); !c.whole {
 			t.Error("and not after them")
 		}
