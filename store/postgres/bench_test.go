@@ -208,13 +208,13 @@ func (x *bench) drain(fail bool) {
 // outcome settles a job as a worker would.
 func outcome(j *job.Job, now time.Time, fail bool) store.Settle {
 	h := j.History.Started(now)
+	h.Attempts++
 	a := &job.Attempt{
 		Seq: j.Seq, Start: h.Starts, Epoch: j.Epoch, Process: j.Process, StartedAt: now, EndedAt: now, OK: true, Version: "0123456789ab",
 	}
 	s := store.Settle{Ref: store.Ref{Seq: j.Seq, Epoch: j.Epoch}, To: job.Succeeded, History: h, Attempt: a}
 	if fail && h.Starts == 1 {
 		s.To, s.Fingerprint = job.Queued, "6f1c2a9b"
-		s.History.Attempts++
 		a.OK, a.Class, a.Status, a.Error, a.Action = false, failure.Server, 503, "503 Service Unavailable", "retry"
 		a.Counted, a.Rule = retry.CountedAttempt, "builtin/server"
 	}

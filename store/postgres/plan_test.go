@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,12 +108,13 @@ func (n node) walk(f func(n node)) {
 	}
 }
 
-var parameter = regexp.MustCompile(`\$(\d+)`)
-
 // explain returns the plan that the statement has for any parameters.
 func explain(t *testing.T, conn *pgx.Conn, name string) node {
 	t.Helper()
 	text, most := statement(name), 0
+	if c, ok := chosen[name]; ok {
+		text = c.text
+	}
 	for _, m := range parameter.FindAllStringSubmatch(text, -1) {
 		n, err := strconv.Atoi(m[1])
 		if err != nil {

@@ -2,11 +2,11 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/retry"
@@ -30,7 +30,9 @@ func (w *turning) settle(settles []store.Settle) {
 					answers[i] = true
 				}
 			}
-			w.query(e.statement(), e.parameters(w.process, w.now), answered(answers, e.places, seq, !e.fresh))
+			sql, args := e.query(w.process, w.now)
+			read := answered(answers, e.places, seq, !e.fresh)
+			w.batch.Queue(sql, args...).Query(func(rows pgx.Rows) error { return eachRow(rows, read) })
 		}
 	}
 }
@@ -42,8 +44,8 @@ func (w *turning) endings(settles []store.Settle, places []int) []*ending {
 	for _, i := range places {
 		st := &settles[i]
 		want := endingOf(st)
-		if last == nil || last.way != want {
-			at := slices.IndexFunc(all, func(e *ending) bool { return e.way == want })
+		if last == nil || last.way != want || len(last.verdicts.all) >= maxVerdicts {
+			at := slices.IndexFunc(all, func(e *ending) bool { return e.way == want && len(e.verdicts.all) < maxVerdicts })
 			if at < 0 {
 				at = len(all)
 				all = append(all, &ending{way: want})
@@ -101,6 +103,63 @@ func (w way) statement() string {
 	return "succeed" // or cancelled: both are done
 }
 
+// settleColumns are the arrays of the settle statements after the sequence
+// numbers, results and free counts, $6 and on: of a settle's own values, by
+// its place, and of those that it has in common with others, by its verdict.
+// Subscripts are cheap where elements have one width: so only short arrays are
+// of text, and no element is NULL.
+var settleColumns = []struct{ name, kind, none string }{
+	{"s_epoch", "bigint", ""},
+	{"s_due_at", "timestamptz", "'-infinity'"},
+	{"s_wait", "bigint", "0"},
+	{"s_first_start_at", "timestamptz", "'-infinity'"},
+	{"s_last_delay", "bigint", "0"},
+	{"s_starts", "int", "0"},
+	{"s_attempts", "int", "0"},
+	{"s_waits", "int", "0"},
+	{"s_idle", "int", "0"},
+	{"s_crashes", "int", "0"},
+	{"a_start", "int", "0"},
+	{"a_outcome", "int", "0"},
+	{"a_started_at", "timestamptz", "'-infinity'"},
+	{"a_ended_at", "timestamptz", "'-infinity'"},
+	{"a_retry_after", "bigint", "0"},
+	{"a_held", "bigint", "0"},
+	{"a_delay", "bigint", "0"},
+	{"verdict", "int", ""},
+	{"s_cause", "text", "''"},
+	{"s_config", "text", "''"},
+	{"s_fingerprint", "text", "''"},
+	{"a_class", "text", "''"},
+	{"a_reason", "text", "''"},
+	{"a_error", "text", "''"},
+	{"a_stack", "text", "''"},
+	{"a_action", "text", "''"},
+	{"a_cause", "text", "''"},
+	{"a_held_by", "text", "''"},
+	{"a_counted", "text", "''"},
+	{"a_rule", "text", "''"},
+	{"a_version", "text", "''"},
+	{"a_status", "int", "0"},
+}
+
+// settleFragments returns what stands for each column in the statements.
+func settleFragments() map[string]string {
+	fragments := map[string]string{}
+	by := "place"
+	for i, c := range settleColumns {
+		text := fmt.Sprintf("($%d::%s[])[%s]", i+6, c.kind, by)
+		if c.none != "" {
+			text = fmt.Sprintf("nullif(%s, %s)", text, c.none)
+		}
+		fragments[c.name] = text
+		if c.name == "verdict" {
+			by = text
+		}
+	}
+	return fragments
+}
+
 // ending is settles that one statement ends, column by column.
 type ending struct {
 	way
@@ -109,43 +168,33 @@ type ending struct {
 	early  time.Duration // least delay, where it is below 0: back to an old place
 
 	seqs, epochs                            []int64
-	dues, firsts                            instants
-	causes, configs, prints                 column[string]
 	results, frees                          [][]byte
+	dues, firsts, began, ended              moments
 	waitsFor, lastDelays                    column[int64]
 	starts, attempts, waits, idles, crashes column[int32]
-
-	// The ledger's rows.
-	oks                       []pgtype.Bool // NULL = there is none
-	began, ended              instants
-	numbers, statuses, judged column[int32]
-	errors, stacks, heldBy    column[string]
-	retryAfters, delays, held column[int64]
-	verdicts                  verdicts
+	numbers, outcomes, judged               column[int32]
+	retryAfters, held, delays               column[int64]
+	verdicts                                verdicts
 }
 
 func (e *ending) grow(n int) {
 	e.places, e.seqs = make([]int, 0, n), make([]int64, 0, n)
-	e.began, e.ended = make(instants, 0, n), make(instants, 0, n)
+	e.began.values, e.ended.values = make(instants, 0, n), make(instants, 0, n)
 	if !e.fresh {
-		e.epochs, e.oks = make([]int64, 0, n), make([]pgtype.Bool, 0, n)
-		e.dues, e.firsts = make(instants, 0, n), make(instants, 0, n)
+		e.epochs = make([]int64, 0, n)
 	}
 }
 
 func (e *ending) add(i int, st *store.Settle, process int64, now time.Time) {
 	e.places, e.seqs = append(e.places, i), append(e.seqs, st.Seq)
 	if e.fresh {
-		e.began, e.ended = append(e.began, micros(st.Attempt.StartedAt)), append(e.ended, micros(st.Attempt.EndedAt))
+		e.began.add(st.Attempt.StartedAt)
+		e.ended.add(st.Attempt.EndedAt)
 		return
 	}
 	e.epochs = append(e.epochs, st.Epoch)
 	e.addJob(st, now)
-	var a job.Attempt
-	if st.Attempt != nil {
-		a = store.Recorded(*st, process, time.Time{})
-	}
-	e.addAttempt(&a, st.Attempt != nil)
+	e.addAttempt(st, process)
 }
 
 // addJob adds what becomes of the job.
@@ -163,10 +212,8 @@ func (e *ending) addJob(st *store.Settle, now time.Time) {
 		e.wakeFor(st)
 	}
 	h := &st.History
-	e.causes.add(string(st.Cause))
-	e.configs.add(store.Text(st.Config))
-	e.prints.add(store.Text(st.Fingerprint))
-	e.dues, e.firsts = append(e.dues, micros(due)), append(e.firsts, micros(h.FirstStartAt))
+	e.dues.add(due)
+	e.firsts.add(h.FirstStartAt)
 	e.waitsFor.add(wait)
 	e.lastDelays.add(int64(h.LastDelay))
 	e.starts.add(int32(h.Starts))
@@ -200,80 +247,50 @@ func addBytes(values [][]byte, n int, value []byte) [][]byte {
 	return append(values, value)
 }
 
+// Outcomes of a start.
+const (
+	succeeded = 1
+	broken    = 2
+)
+
 // addAttempt adds the ledger's row.
-func (e *ending) addAttempt(a *job.Attempt, there bool) {
-	e.oks = append(e.oks, pgtype.Bool{Bool: a.OK, Valid: there})
-	e.began, e.ended = append(e.began, micros(a.StartedAt)), append(e.ended, micros(a.EndedAt))
+func (e *ending) addAttempt(st *store.Settle, process int64) {
+	v := verdict{cause: string(st.Cause), config: store.Text(st.Config)}
+	var a job.Attempt
+	outcome := int32(0)
+	if st.Attempt != nil {
+		a = store.Recorded(*st, process, time.Time{})
+		v.class, v.reason, v.error, v.stack, v.status = className(a.Class), a.Reason, a.Error, a.Stack, int32(a.Status)
+		v.action, v.because, v.heldBy, v.counted = a.Action, string(a.Cause), a.HeldBy, string(a.Counted)
+		v.rule, v.version = a.Rule, a.Version
+		if outcome = succeeded; !a.OK {
+			outcome, v.fingerprint = broken, store.Text(st.Fingerprint)
+		}
+	}
+	e.outcomes.add(outcome)
+	e.began.add(a.StartedAt)
+	e.ended.add(a.EndedAt)
 	e.numbers.add(int32(a.Start))
-	e.statuses.add(int32(a.Status))
-	e.errors.add(a.Error)
-	e.stacks.add(a.Stack)
-	e.heldBy.add(a.HeldBy)
 	e.held.add(int64(a.Held))
 	e.retryAfters.add(int64(a.RetryAfter))
 	e.delays.add(int64(a.Delay))
-	e.judged.add(e.verdicts.place(verdict{className(a.Class), a.Reason, a.Action, string(a.Cause), string(a.Counted), a.Rule, a.Version}))
+	e.judged.add(e.verdicts.place(v))
 }
 
-// verdict is what many rows of the ledger have in common.
-type verdict struct{ class, reason, action, cause, counted, rule, version string }
-
-// verdicts are the different ones of a statement.
-type verdicts struct {
-	all  []verdict
-	last int32
-	at   map[verdict]int32
-}
-
-// place returns where the verdict stands, from 1.
-func (v *verdicts) place(want verdict) int32 {
-	if v.last > 0 && v.all[v.last-1] == want {
-		return v.last
-	}
-	at, known := v.at[want]
-	if !known {
-		if v.at == nil {
-			v.at = map[verdict]int32{}
-		}
-		v.all = append(v.all, want)
-		at = int32(len(v.all))
-		v.at[want] = at
-	}
-	v.last = at
-	return at
-}
-
-// arrays returns them column by column.
-func (v *verdicts) arrays() []any {
-	texts := make([][]string, 7)
-	for _, one := range v.all {
-		for i, text := range []string{one.class, one.reason, one.action, one.cause, one.counted, one.rule, one.version} {
-			texts[i] = append(texts[i], text)
-		}
-	}
-	all := make([]any, len(texts))
-	for i := range texts {
-		all[i] = texts[i]
-	}
-	return all
-}
-
-// parameters are those of the statement.
-func (e *ending) parameters(process int64, now time.Time) []any {
+// query returns the statement with its parameters.
+func (e *ending) query(process int64, now time.Time) (string, []any) {
 	if e.fresh {
-		return []any{process, nullable(now), e.version, e.epoch, e.seqs, e.began, e.ended}
+		return statement("succeed_fresh"), []any{process, nullable(now), e.version, e.epoch, e.seqs, e.began.array(), e.ended.array()}
 	}
 	all := []any{
-		process, nullable(now), e.seqs, e.epochs, e.causes.array(), e.configs.array(), e.results, e.dues, e.waitsFor.array(),
-		e.firsts, e.lastDelays.array(), e.starts.array(), e.attempts.array(), e.waits.array(), e.idles.array(), e.crashes.array(),
-		e.frees, e.prints.array(), e.numbers.array(), e.oks, e.began, e.ended, e.statuses.array(), e.errors.array(),
-		e.stacks.array(), e.retryAfters.array(), e.heldBy.array(), e.held.array(),
+		process, nullable(now), e.seqs, e.results, e.frees, e.epochs, e.dues.array(), e.waitsFor.array(), e.firsts.array(),
+		e.lastDelays.array(), e.starts.array(), e.attempts.array(), e.waits.array(), e.idles.array(), e.crashes.array(),
+		e.numbers.array(), e.outcomes.array(), e.began.array(), e.ended.array(), e.retryAfters.array(), e.held.array(),
+		e.delays.array(), e.judged.array(),
 	}
-	all = append(append(all, e.verdicts.arrays()...), e.delays.array(), e.judged.array())
-	if e.statement() == "succeed" {
-		all = append(all, e.to == job.Cancelled)
-	}
-	return all
+	all = append(append(all, e.verdicts.arrays()...), e.to == job.Cancelled)
+	c := chosen[e.statement()]
+	return c.text, c.of(all)
 }
 
 // SettleTx settles when tx commits: a pgx.Tx, or a *sql.Tx of pgx's stdlib.
@@ -288,7 +305,8 @@ func (s *Store) SettleTx(ctx context.Context, tx any, now time.Time, process int
 	w := s.turning(process, now)
 	e := w.endings([]store.Settle{st}, []int{0})[0]
 	ok := e.fresh
-	err = r.each(ctx, statement(e.statement()), e.parameters(process, w.now), func(scan scan) error {
+	sql, args := e.query(process, w.now)
+	err = r.each(ctx, sql, args, func(scan scan) error {
 		ok = !e.fresh
 		var seq int64
 		return scan(&seq)

@@ -4,6 +4,8 @@ import (
 	"embed"
 	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -39,8 +41,11 @@ func loadStatements() map[string]string {
 	fragments := map[string]string{
 		"kept": keptColumns, "j.kept": prefixed("j.", keptColumns),
 		"moved": movedColumns, "j.moved": prefixed("j.", movedColumns),
-		"history_columns": historyColumns, "last_columns": lastColumns,
+		"history_columns": historyColumns, "last_columns": lastColumns, "j.last_columns": prefixed("j.", lastColumns),
 		"after_due": strings.TrimPrefix(movedColumns, "seq, due_at, "),
+	}
+	for name, text := range settleFragments() {
+		fragments[name] = text
 	}
 	texts := map[string]string{}
 	files, err := statementFiles.ReadDir("sql")
@@ -69,6 +74,52 @@ func loadStatements() map[string]string {
 		texts[name] = fill(text, fragments)
 	}
 	return texts
+}
+
+// chosen are settle statements with the parameters that each of them uses: all
+// are offered the same, but an unused one would have no type.
+var chosen = map[string]choice{
+	"succeed": choose("succeed"), "fail": choose("fail"), "park": choose("park"), "requeue": choose("requeue"), "keep": choose("keep"),
+}
+
+// choice is a statement whose parameters were renumbered.
+type choice struct {
+	text string
+	used []int // the places, from 0, of its parameters among those offered
+}
+
+var parameter = regexp.MustCompile(`\$(\d+)`)
+
+func choose(name string) choice {
+	var c choice
+	text := statement(name)
+	for _, m := range parameter.FindAllStringSubmatch(text, -1) {
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			panic(err) // digits
+		}
+		if !slices.Contains(c.used, n-1) {
+			c.used = append(c.used, n-1)
+		}
+	}
+	slices.Sort(c.used)
+	c.text = parameter.ReplaceAllStringFunc(text, func(p string) string {
+		n, err := strconv.Atoi(p[1:])
+		if err != nil {
+			panic(err)
+		}
+		return "$" + strconv.Itoa(slices.Index(c.used, n-1)+1)
+	})
+	return c
+}
+
+// of returns the parameters that the statement uses.
+func (c choice) of(offered []any) []any {
+	args := make([]any, len(c.used))
+	for i, n := range c.used {
+		args[i] = offered[n]
+	}
+	return args
 }
 
 var hole = regexp.MustCompile(`/\*([\w.]+)\*/`)

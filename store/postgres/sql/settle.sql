@@ -1,62 +1,59 @@
--- Settles, one statement for each place that a lease ends in. All of them but
--- succeed_fresh take the same arrays, one row a settle: s_ is what becomes of
--- the job, a_ the ledger's row (a_ok NULL = none). What many rows of the ledger
--- have in common, the verdict, is sent once: a_verdict is its place.
+-- Settles, one statement for each place that a lease ends in. Deleting a row and
+-- writing it elsewhere is one statement, so it happens to exactly those rows
+-- that are leased as said; these are answered.
 --
--- Deleting the row and writing it elsewhere is one statement, so it happens to
--- exactly those rows that are leased as said; these are answered.
+-- All but succeed_fresh take the same arrays, $3 the sequence numbers in order.
+-- A settle is a place in them: /*s_...*/ stands for what becomes of the job
+-- there, /*a_...*/ for the ledger's row, as settleColumns of settle.go says.
+-- What is absent is NULL. An outcome is 1 for a start that succeeded, 2 for one
+-- that did not, NULL where nothing began.
 
--- fragment: settle
-settle AS (
-    SELECT s.*, coalesce($2::timestamptz, now()) AS s_now, ($29::text[])[a_verdict] AS a_class, ($30::text[])[a_verdict] AS a_reason,
-           ($31::text[])[a_verdict] AS a_action, ($32::text[])[a_verdict] AS a_cause, ($33::text[])[a_verdict] AS a_counted,
-           ($34::text[])[a_verdict] AS a_rule, ($35::text[])[a_verdict] AS a_version
-      FROM unnest($3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bytea[], $8::timestamptz[], $9::bigint[],
-                  $10::timestamptz[], $11::bigint[], $12::int[], $13::int[], $14::int[], $15::int[], $16::int[], $17::bytea[],
-                  $18::text[], $19::int[], $20::boolean[], $21::timestamptz[], $22::timestamptz[], $23::int[], $24::text[],
-                  $25::text[], $26::bigint[], $27::text[], $28::bigint[], $36::bigint[], $37::int[])
-        AS s (s_seq, s_epoch, s_cause, s_config, s_result, s_due_at, s_wait,
-              s_first_start_at, s_last_delay, s_starts, s_attempts, s_waits, s_idle, s_crashes, s_free,
-              s_fingerprint, a_start, a_ok, a_started_at, a_ended_at, a_status, a_error,
-              a_stack, a_retry_after, a_held_by, a_held, a_delay, a_verdict)
-)
+-- fragment: now
+coalesce($2::timestamptz, now())
+
+-- fragment: failed
+coalesce(/*a_outcome*/, 0) = 2
 
 -- fragment: recorded
 recorded AS (
-    INSERT INTO ebb_attempt (seq, process, started_at, ended_at, due_at, delay, held, retry_after, epoch, start, status, ok,
-                             class, reason, error, action, cause, held_by, counted, rule, version, stack)
-    SELECT seq, $1, a_started_at, a_ended_at, a_due_at, nullif(a_delay, 0), nullif(a_held, 0), nullif(a_retry_after, 0), s_epoch,
-           coalesce(a_start, 0), nullif(a_status, 0), a_ok, nullif(a_class, ''), nullif(a_reason, ''), nullif(a_error, ''), nullif(a_action, ''),
-           nullif(a_cause, ''), nullif(a_held_by, ''), nullif(a_counted, ''), nullif(a_rule, ''), nullif(a_version, ''),
-           nullif(a_stack, '')
-      FROM ended
-     WHERE a_ok IS NOT NULL
+    INSERT INTO ebb_attempt (/*attempt_columns*/)
+    SELECT /*attempt*/ FROM ended WHERE /*a_outcome*/ IS NOT NULL
 )
+
+-- fragment: attempt_columns
+seq, process, started_at, ended_at, due_at, delay, held, retry_after, epoch, start, status, ok, class, reason, error, action,
+                             cause, held_by, counted, rule, version, stack
+
+-- fragment: attempt
+seq, $1, /*a_started_at*/, /*a_ended_at*/, a_due_at, /*a_delay*/, /*a_held*/, /*a_retry_after*/, /*s_epoch*/,
+           coalesce(/*a_start*/, 0), /*a_status*/, /*a_outcome*/ = 1, /*a_class*/, /*a_reason*/, /*a_error*/, /*a_action*/,
+           /*a_cause*/, /*a_held_by*/, /*a_counted*/, /*a_rule*/, /*a_version*/, /*a_stack*/
 
 -- fragment: gone
 ended AS (
-    DELETE FROM ebb_job j USING settle
-     WHERE j.seq = s_seq AND j.epoch = s_epoch AND j.process = $1
-    RETURNING /*j.kept*/, j.last_class, j.last_error, j.fingerprint, j.version, NULL::timestamptz AS a_due_at, settle.*
+    DELETE FROM ebb_job j
+     WHERE j.seq = ANY ($3::bigint[]) AND j.process = $1 AND j.epoch = ($6::bigint[])[width_bucket(j.seq, $3::bigint[])]
+    RETURNING /*j.kept*/, /*j.last_columns*/, width_bucket(j.seq, $3::bigint[]) AS place, NULL::timestamptz AS a_due_at
 )
 
+-- fragment: settles
+(SELECT s_seq, s_free, at::int AS place FROM unnest($3::bigint[], $5::bytea[]) WITH ORDINALITY AS s (s_seq, s_free, at)) AS settles
+
 -- fragment: history
-s_first_start_at, nullif(s_last_delay, 0), nullif(s_starts, 0), nullif(s_attempts, 0), nullif(s_waits, 0), nullif(s_idle, 0),
-nullif(s_crashes, 0), s_free
+/*s_first_start_at*/, /*s_last_delay*/, /*s_starts*/, /*s_attempts*/, /*s_waits*/, /*s_idle*/, /*s_crashes*/, ($5::bytea[])[place]
 
 -- fragment: last
-CASE WHEN NOT a_ok THEN nullif(a_class, '') ELSE last_class END, CASE WHEN NOT a_ok THEN nullif(a_error, '') ELSE last_error END,
-CASE WHEN NOT a_ok THEN nullif(s_fingerprint, '') ELSE fingerprint END, CASE WHEN NOT a_ok THEN nullif(a_version, '') ELSE version END
+CASE WHEN /*failed*/ THEN /*a_class*/ ELSE last_class END, CASE WHEN /*failed*/ THEN /*a_error*/ ELSE last_error END,
+CASE WHEN /*failed*/ THEN /*s_fingerprint*/ ELSE fingerprint END, CASE WHEN /*failed*/ THEN /*a_version*/ ELSE version END
 
 -- fragment: remembered
-due_at = coalesce(s_due_at, s_now + coalesce(s_wait, 0) * interval '1 microsecond'),
-           first_start_at = s_first_start_at, last_delay = nullif(s_last_delay, 0), starts = nullif(s_starts, 0),
-           attempts = nullif(s_attempts, 0), waits = nullif(s_waits, 0), idle = nullif(s_idle, 0),
-           crashes = nullif(s_crashes, 0), free = s_free,
-           last_class = CASE WHEN NOT a_ok THEN nullif(a_class, '') ELSE last_class END,
-           last_error = CASE WHEN NOT a_ok THEN nullif(a_error, '') ELSE last_error END,
-           fingerprint = CASE WHEN NOT a_ok THEN nullif(s_fingerprint, '') ELSE fingerprint END,
-           version = CASE WHEN NOT a_ok THEN nullif(a_version, '') ELSE version END
+due_at = coalesce(/*s_due_at*/, /*now*/ + coalesce(/*s_wait*/, 0) * interval '1 microsecond'),
+           first_start_at = /*s_first_start_at*/, last_delay = /*s_last_delay*/, starts = /*s_starts*/, attempts = /*s_attempts*/,
+           waits = /*s_waits*/, idle = /*s_idle*/, crashes = /*s_crashes*/, free = s_free,
+           last_class = CASE WHEN /*failed*/ THEN /*a_class*/ ELSE last_class END,
+           last_error = CASE WHEN /*failed*/ THEN /*a_error*/ ELSE last_error END,
+           fingerprint = CASE WHEN /*failed*/ THEN /*s_fingerprint*/ ELSE fingerprint END,
+           version = CASE WHEN /*failed*/ THEN /*a_version*/ ELSE version END
 
 -- fragment: freed
 freed AS (
@@ -89,18 +86,12 @@ SELECT refused
  WHERE (SELECT count(*) FROM ended) < cardinality($5) AND refused NOT IN (SELECT seq FROM ended)
 
 -- name: succeed
-WITH /*settle*/,
-/*gone*/,
+-- Also cancelled, if $38 says so. A start that succeeded stands in the row.
+WITH /*gone*/,
 /*freed*/,
 recorded AS (
-    INSERT INTO ebb_attempt (seq, process, started_at, ended_at, delay, held, retry_after, epoch, start, status, ok,
-                             class, reason, error, action, cause, held_by, counted, rule, version, stack)
-    SELECT seq, $1, a_started_at, a_ended_at, nullif(a_delay, 0), nullif(a_held, 0), nullif(a_retry_after, 0), s_epoch,
-           coalesce(a_start, 0), nullif(a_status, 0), a_ok, nullif(a_class, ''), nullif(a_reason, ''), nullif(a_error, ''), nullif(a_action, ''),
-           nullif(a_cause, ''), nullif(a_held_by, ''), nullif(a_counted, ''), nullif(a_rule, ''), nullif(a_version, ''),
-           nullif(a_stack, '')
-      FROM ended
-     WHERE NOT a_ok
+    INSERT INTO ebb_attempt (/*attempt_columns*/)
+    SELECT /*attempt*/ FROM ended WHERE /*failed*/
 ),
 counted AS (
     INSERT INTO ebb_tally (queue, process, running, succeeded, cancelled)
@@ -108,16 +99,16 @@ counted AS (
 )
 INSERT INTO ebb_done (/*kept*/, /*history_columns*/, /*last_columns*/, cancelled, ended_at, result,
                       run_by, run_start, run_from, run_until, run_held_by, run_held, run_version)
-SELECT /*kept*/, /*history*/, /*last*/, $38::boolean, s_now, s_result,
-       CASE WHEN a_ok THEN $1 END, CASE WHEN a_ok THEN a_start END, CASE WHEN a_ok THEN a_started_at END,
-       CASE WHEN a_ok THEN a_ended_at END, CASE WHEN a_ok THEN nullif(a_held_by, '') END, CASE WHEN a_ok THEN nullif(a_held, 0) END,
-       CASE WHEN a_ok THEN nullif(a_version, '') END
+SELECT /*kept*/, /*history*/, /*last*/, $38::boolean, /*now*/, ($4::bytea[])[place],
+       CASE WHEN /*a_outcome*/ = 1 THEN $1 END, CASE WHEN /*a_outcome*/ = 1 THEN coalesce(/*a_start*/, 0) END,
+       CASE WHEN /*a_outcome*/ = 1 THEN /*a_started_at*/ END, CASE WHEN /*a_outcome*/ = 1 THEN /*a_ended_at*/ END,
+       CASE WHEN /*a_outcome*/ = 1 THEN /*a_held_by*/ END, CASE WHEN /*a_outcome*/ = 1 THEN /*a_held*/ END,
+       CASE WHEN /*a_outcome*/ = 1 THEN /*a_version*/ END
   FROM ended
 RETURNING seq
 
 -- name: fail
-WITH /*settle*/,
-/*gone*/,
+WITH /*gone*/,
 /*freed*/,
 /*recorded*/,
 counted AS (
@@ -125,7 +116,7 @@ counted AS (
 ),
 dead AS (
     INSERT INTO ebb_dead (/*kept*/, /*history_columns*/, /*last_columns*/, cause, ended_at)
-    SELECT /*kept*/, /*history*/, /*last*/, s_cause, s_now FROM ended
+    SELECT /*kept*/, /*history*/, /*last*/, /*s_cause*/, /*now*/ FROM ended
     RETURNING seq, fingerprint, kind, queue, last_class, cause
 ),
 grouped AS (
@@ -135,26 +126,24 @@ grouped AS (
 SELECT seq FROM dead
 
 -- name: park
-WITH /*settle*/,
-/*gone*/,
+WITH /*gone*/,
 /*recorded*/,
 counted AS (
     INSERT INTO ebb_tally (queue, process, running, parked) SELECT queue, $1, -count(*), count(*) FROM ended GROUP BY queue
 )
 INSERT INTO ebb_parked (/*kept*/, /*history_columns*/, /*last_columns*/, cause, config)
-SELECT /*kept*/, /*history*/, /*last*/, s_cause, nullif(s_config, '') FROM ended
+SELECT /*kept*/, /*history*/, /*last*/, /*s_cause*/, /*s_config*/ FROM ended
 RETURNING seq
 
 -- name: requeue
 -- The job waits for its due time in its place. Under a cancel order it ends:
 -- end_ordered follows in the same transaction.
-WITH /*settle*/,
-ended AS (
+WITH ended AS (
     UPDATE ebb_job j
        SET process = NULL, leased_at = NULL, begun = false, /*remembered*/
-      FROM settle
-     WHERE j.seq = s_seq AND j.epoch = s_epoch AND j.process = $1
-    RETURNING j.seq, j.queue, CASE WHEN NOT j.ordered AND NOT a_ok THEN j.due_at END AS a_due_at, settle.*
+      FROM /*settles*/
+     WHERE j.seq = s_seq AND j.epoch = /*s_epoch*/ AND j.process = $1
+    RETURNING j.seq, j.queue, place, CASE WHEN NOT j.ordered AND /*failed*/ THEN j.due_at END AS a_due_at
 ),
 /*recorded*/,
 counted AS (
@@ -165,13 +154,12 @@ SELECT seq FROM ended
 -- name: keep
 -- The start has ended, the lease waits for the next under the next epoch. A
 -- cancel order waits with it.
-WITH /*settle*/,
-ended AS (
+WITH ended AS (
     UPDATE ebb_job j
        SET begun = false, epoch = epoch + 1, /*remembered*/
-      FROM settle
-     WHERE j.seq = s_seq AND j.epoch = s_epoch AND j.process = $1
-    RETURNING j.seq, CASE WHEN NOT a_ok THEN j.due_at END AS a_due_at, settle.*
+      FROM /*settles*/
+     WHERE j.seq = s_seq AND j.epoch = /*s_epoch*/ AND j.process = $1
+    RETURNING j.seq, place, CASE WHEN /*failed*/ THEN j.due_at END AS a_due_at
 ),
 /*recorded*/
 SELECT seq FROM ended
