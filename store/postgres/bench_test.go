@@ -309,3 +309,50 @@ func BenchmarkFailOnce(b *testing.B) {
 	}
 	x.report()
 }
+
+// BenchmarkHeldSnapshot drains while a reader's old snapshot keeps everything
+// that was claimed from being removed. "lean" is the same drain without it.
+func BenchmarkHeldSnapshot(b *testing.B) {
+	x := newBench(b)
+	const rounds = 10 // of benchJobs each: what is dead adds up
+	drain := func(name string) {
+		for range rounds {
+			x.enqueue()
+			x.measure(name, func() { x.drain(false) })
+		}
+	}
+	for range b.N {
+		x.clear()
+		drain("lean")
+		x.clear()
+		reader, err := x.pool.BeginTx(b.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+		if err != nil {
+			b.Fatal(err)
+		}
+		var n int
+		if err := reader.QueryRow(b.Context(), "SELECT count(*) FROM ebb_job").Scan(&n); err != nil {
+			b.Fatal(err)
+		}
+		drain("ebb")
+		if err := reader.Rollback(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	x.report()
+}
+
+// BenchmarkFuture drains beside a million jobs that are not due. "lean" is the
+// same drain without them.
+func BenchmarkFuture(b *testing.B) {
+	x := newBench(b)
+	for range b.N {
+		x.clear()
+		x.enqueue()
+		x.measure("lean", func() { x.drain(false) })
+		x.exec(`INSERT INTO ebb_job (seq, due_at, enqueued_at, priority, queue, kind, args)
+			SELECT -i, now() + i * interval '1 second', now(), 0, 'default', 'noop', '{}' FROM generate_series(10000, 1010000) AS i`)
+		x.enqueue()
+		x.measure("ebb", func() { x.drain(false) })
+	}
+	x.report()
+}

@@ -153,15 +153,20 @@ func fillTo(column instants, n int, value int64) instants {
 }
 
 // earliest returns, for each queue, where its earliest job that named its due
-// time stands: a claim must not have walked past it.
+// time stands: a claim must not have walked past it. None has walked into the
+// future, clocks that differ a little allowed for.
 func (b *batch) earliest() map[string]place {
-	first := map[string]place{}
+	var first map[string]place
+	horizon := time.Now().Add(time.Minute)
 	for i := range b.jobs {
 		n := &b.jobs[i]
-		if n.DueAt.IsZero() {
+		if n.DueAt.IsZero() || n.DueAt.After(horizon) {
 			continue
 		}
 		if p, ok := first[n.Queue]; !ok || n.DueAt.Before(p.due) {
+			if first == nil {
+				first = map[string]place{}
+			}
 			first[n.Queue] = place{due: n.DueAt}
 		}
 	}

@@ -195,6 +195,9 @@ func (s *scans) forget(c *scanned) {
 // lower moves the queues' places back to before the given ones: something was
 // put there.
 func (s *scans) lower(places map[string]place) {
+	if len(places) == 0 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.lanes {
