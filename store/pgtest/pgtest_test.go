@@ -3,7 +3,11 @@ package pgtest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -88,5 +92,27 @@ func TestMissingBinariesSayWhatToInstall(t *testing.T) {
 	dir, err := pgtest.Binaries(t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "scripts/need postgresql-15") {
 		t.Errorf("binaries of an empty machine: %q, %v; want an error that names scripts/need postgresql-15", dir, err)
+	}
+}
+
+func TestWhatADeadBinaryLeftIsRemoved(t *testing.T) {
+	dead := exec.CommandContext(t.Context(), "true")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	stale := filepath.Join(os.TempDir(), fmt.Sprintf("ebb-pg-%d-1", dead.ProcessState.Pid()))
+	living := filepath.Join(os.TempDir(), fmt.Sprintf("ebb-pg-%d-1", os.Getppid()))
+	for _, dir := range []string{stale, living} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pgtest.RemoveStale(os.TempDir())
+	if _, err := os.Stat(stale); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what a dead process left is still there: %v", err)
+	}
+	if _, err := os.Stat(living); err != nil {
+		t.Errorf("what belongs to a living process is gone: %v", err)
 	}
 }

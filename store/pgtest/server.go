@@ -87,14 +87,41 @@ func launch(c Config) (*Server, error) {
 	return s, nil
 }
 
-// directory makes the place of a cluster.
+// directory makes the place of a cluster. Its name tells whose it is, so that
+// those of test binaries that died are removed by the next one.
 func directory(memory bool) (string, error) {
+	bases := []string{os.TempDir()}
 	if memory {
-		if dir, err := os.MkdirTemp("/dev/shm", "ebb-pg"); err == nil {
+		bases = []string{"/dev/shm", os.TempDir()}
+	}
+	name := fmt.Sprintf("ebb-pg-%d-", os.Getpid())
+	var err error
+	for _, base := range bases {
+		RemoveStale(base)
+		var dir string
+		if dir, err = os.MkdirTemp(base, name); err == nil {
 			return dir, nil
 		}
 	}
-	return os.MkdirTemp("", "ebb-pg")
+	return "", err
+}
+
+// RemoveStale removes the clusters that test binaries which are no more have
+// left in base.
+func RemoveStale(base string) {
+	found, err := filepath.Glob(filepath.Join(base, "ebb-pg-*-*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range found {
+		var pid int
+		if _, err := fmt.Sscanf(filepath.Base(dir), "ebb-pg-%d-", &pid); err != nil || pid <= 0 {
+			continue
+		}
+		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
+			_ = os.RemoveAll(dir) // another may be faster
+		}
+	}
 }
 
 // Binaries finds initdb and postgres: where EBB_PG_BIN says, on the path, or
