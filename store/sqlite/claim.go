@@ -88,7 +88,7 @@ func (t *tx) least(queue string, kinds []string, limit int) (*pick, error) {
 		return nil, err
 	}
 	slices.SortFunc(lanes, func(a, b lane) int { return cmp.Compare(a.priority, b.priority) })
-	p := &pick{}
+	p := &pick{jobs: make([]job.Job, 0, min(limit, t.store.claimed+minAlike))}
 	for len(lanes) > 0 && len(p.jobs) < limit {
 		n := 1
 		for n < len(lanes) && lanes[n].priority == lanes[0].priority {
@@ -243,6 +243,7 @@ func (t *tx) lease(process int64, queue string, jobs []job.Job) error {
 		j.Begun = j.History.Crashes < store.SuspectCrashes
 		seqs[i] = j.Seq
 	}
+	t.store.claimed = len(jobs)
 	t.add(queue, job.Queued, -int64(len(jobs)))
 	t.add(queue, job.Running, int64(len(jobs)))
 	return t.runFor("lease", seqs, process, micros(now), int64(store.SuspectCrashes))

@@ -35,6 +35,8 @@ var plans = map[string][]string{
 	// settle
 	"held@run":           {"SEARCH ebb_lease USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 	"held@list":          {"SEARCH ebb_lease USING INTEGER PRIMARY KEY (rowid=?)", "SCAN json_each VIRTUAL TABLE"},
+	"held_alike@run":     {"SEARCH ebb_lease USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+	"held_alike@list":    {"SEARCH ebb_lease USING INTEGER PRIMARY KEY (rowid=?)", "SCAN json_each VIRTUAL TABLE"},
 	"done_alike@run":     {"SEARCH j USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 	"done_alike@list":    {"SCAN r VIRTUAL TABLE", "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)"},
 	"again_alike@run":    {"SEARCH j USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},

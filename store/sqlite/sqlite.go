@@ -70,7 +70,8 @@ type Store struct {
 	schema  fs.FS // of migrations
 
 	writing  chan struct{} // holds one token: the right to write, in this process
-	writer   *conn         // guarded by writing, as the next two; nil = to be opened
+	writer   *conn         // guarded by writing, as the next three; nil = to be opened
+	claimed  int           // jobs that the last claim took: how many the next one makes room for
 	crowded  time.Time     // when another process was last met at the lock
 	released time.Time     // when the writer last let go of it
 	readers  chan *conn    // idle connections and, as nil, those to be opened

@@ -1,6 +1,12 @@
 -- name: held
 SELECT seq, epoch, queue, begun, ordered FROM ebb_lease WHERE /*seqs*/ AND process = ?3
 
+-- name: held_alike
+-- What rows that are all alike say: their number, epoch and queue twice, whether
+-- any was told to cancel, whether all have begun.
+SELECT count(*), min(epoch), max(epoch), min(queue), max(queue), max(ordered), min(begun)
+  FROM ebb_lease WHERE /*seqs*/ AND process = ?3
+
 -- name: begin_lease
 UPDATE ebb_lease SET begun = 1, leased_at = ?2
  WHERE seq = ?1 AND EXISTS (SELECT 1 FROM ebb_job WHERE seq = ?1 AND due_at <= ?2)
