@@ -21,17 +21,26 @@ type New struct {
 	Kind   string // which handler; required
 	Queue  string // DefaultQueue if empty
 	Target string // whom the work calls; empty = nobody, no gate applies
-	Key    string // jobs of one key keep their order; empty = none
+	// Key puts the job behind all earlier ones of the same key and queue: one
+	// runs at a time, and one that waits for its retry holds up the others.
+	// Empty = none.
+	Key     string
+	KeyRule KeyRule // what a failed head does to those behind it
 	// Unique refuses a second live job (queued, running or parked) of the
-	// same value; empty = none.
-	Unique     string
-	Policy     string    // policy.DefaultName if empty
-	Priority   int       // 0 to MaxPriority
-	DueAt      time.Time // zero = now
-	DeadlineAt time.Time // no start after this; zero = none
-	Batch      string    // jobs enqueued together; empty = none
-	Args       []byte
-	Trace      string // W3C traceparent of the caller; empty = none
+	// same value; empty = none. UniqueFor keeps the value taken for at least
+	// that long after the enqueue, even if the job has ended. Scope, time and
+	// Conflict are the enqueue's own: they are not remembered with the job.
+	Unique      string
+	UniqueScope UniqueScope
+	UniqueFor   time.Duration
+	Conflict    Conflict
+	Policy      string    // policy.DefaultName if empty
+	Priority    int       // 0 to MaxPriority
+	DueAt       time.Time // zero = now
+	DeadlineAt  time.Time // no start after this; zero = none
+	Batch       string    // jobs enqueued together; empty = none
+	Args        []byte
+	Trace       string // W3C traceparent of the caller; empty = none
 }
 
 // Job is everything remembered of one job but its attempts.
@@ -47,6 +56,7 @@ type Job struct {
 	Process    int64     // the process that holds the lease; 0 = none
 	LeasedAt   time.Time // of the claim, or of the Begin that followed it
 	Begun      bool      // the handler of this lease may have begun
+	Blocked    bool      // queued behind an earlier job of its key
 	Progress   []byte    // what the handler reported last
 	Result     []byte
 	// LastClass, LastError, Fingerprint describe the last failure.

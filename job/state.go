@@ -31,8 +31,9 @@ func (s State) Live() bool { return s == Queued || s == Running || s == Parked }
 type Cause = retry.Cause
 
 const (
-	HostLost Cause = "host_lost" // parked: the host that ran it is gone
-	Disabled Cause = "disabled"  // parked: its target was disabled
+	HostLost   Cause = "host_lost"   // parked: the host that ran it is gone
+	Disabled   Cause = "disabled"    // parked: its target was disabled
+	HeadFailed Cause = "head_failed" // parked: an earlier job of its key failed
 )
 
 // Transition is one allowed change of state. Causes lists what the change may
@@ -50,7 +51,7 @@ var Transitions = []Transition{
 	{From: Running, To: Failed, Causes: []Cause{retry.CauseFatal, retry.CauseExhausted, retry.CausePoison, retry.CauseExpired}},
 	{From: Running, To: Parked, Causes: []Cause{retry.CauseConfig, retry.CauseNoProgress, HostLost}},
 	{From: Queued, To: Failed, Causes: []Cause{retry.CauseExpired}},
-	{From: Queued, To: Parked, Causes: []Cause{retry.CauseTargetDown, Disabled}},
+	{From: Queued, To: Parked, Causes: []Cause{retry.CauseTargetDown, Disabled, HeadFailed}},
 	{From: Queued, To: Cancelled},
 	{From: Running, To: Cancelled},
 	{From: Parked, To: Cancelled},

@@ -24,6 +24,7 @@ type History struct {
 	FirstStartAt time.Time     // zero before the first start
 	LastDelay    time.Duration // the delay drawn last
 	DeadlineAt   time.Time     // no start after this; zero = none
+	Held         time.Duration // how long gates held it back before its starts so far
 }
 
 // FreeCounts counts free starts by class; policy.MaxFree bounds each.

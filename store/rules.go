@@ -42,6 +42,9 @@ func Prepare(now time.Time, n job.New) (job.New, error) {
 	if n.Queue == "" {
 		n.Queue = job.DefaultQueue
 	}
+	if err := prepareFlow(&n); err != nil {
+		return n, err
+	}
 	if n.Policy == "" {
 		n.Policy = policy.DefaultName
 	}

@@ -111,7 +111,7 @@ type Settle struct {
 }
 
 // Turn is one round trip of a worker: settle what ended, mark what begins,
-// claim what is next, in one transaction.
+// claim what is next, in one transaction. A lost swap fails nothing else.
 type Turn struct {
 	Process int64
 	Now     time.Time
@@ -121,6 +121,11 @@ type Turn struct {
 	// caller promises that their handlers did not begin, whatever Begun says.
 	Release []Ref
 	Claims  []Claim // Process and Now are the turn's
+
+	// Of work with a target only, see FLOW.md.
+	Swaps []Swap      // gates to replace, each target at most once
+	Holds []LaneHold  // after the releases
+	Lanes []LaneClaim // after the claims and holds
 }
 
 // Turned answers a Turn in its order.
@@ -130,8 +135,13 @@ type Turned struct {
 	Released []bool
 	// Claimed are the least rows of each claim by (priority, due, sequence),
 	// sorted. Begun is set but for suspects (two crashes or more), which the
-	// worker must Begin one at a time.
+	// worker must Begin one at a time. Those of Lanes follow those of Claims.
 	Claimed []job.Job
+
+	Swapped []bool // false = the version has moved
+	// Gates are the rows of every target of a claimed job, and of every lost
+	// swap, as they stand after the turn; by name.
+	Gates []Gate
 }
 
 // Leaser gives jobs to processes and takes their outcomes back.
