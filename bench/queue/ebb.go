@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/ebbhq/ebb"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
@@ -19,7 +17,7 @@ type Ebb struct {
 	Scheme string
 
 	client *ebb.Client
-	probe  *pgx.Conn
+	probe  *probe // nil on SQLite
 }
 
 const ebbPolicy = "bench"
@@ -40,13 +38,17 @@ func noDelay() policy.Policy {
 	return p
 }
 
+// ebbLeft follows the index of claims, where running jobs stand as well.
+const ebbLeft = `SELECT EXISTS (SELECT FROM ebb_job
+	WHERE queue_number = (SELECT number FROM ebb_queue WHERE name = 'default') AND priority = 0 AND due_at <= now())`
+
 // Setup opens the database; an empty one is migrated.
 func (e *Ebb) Setup(ctx context.Context, dsn string) (err error) {
 	if e.client, err = ebb.Open(ctx, e.Scheme+dsn); err != nil {
 		return err
 	}
 	if e.Scheme == "" {
-		e.probe, err = pgx.Connect(ctx, dsn)
+		e.probe, err = newProbe(ctx, dsn, ebbLeft)
 	}
 	return err
 }
@@ -76,12 +78,10 @@ func (e *Ebb) Work(ctx context.Context, workers int, handle Handler) (func() err
 	return func() error { runner.Stop(); return <-ended }, nil
 }
 
-// Left looks for a job that is due or leased. On PostgreSQL it follows the
-// index of claims, where running jobs stand as well.
-func (e *Ebb) Left(ctx context.Context) (left bool, err error) {
+// Left looks for a job that is due or leased.
+func (e *Ebb) Left(ctx context.Context) (bool, error) {
 	if e.probe != nil {
-		err = e.probe.QueryRow(ctx, `SELECT EXISTS (SELECT FROM ebb_job WHERE queue = 'default' AND priority = 0 AND due_at <= now())`).Scan(&left)
-		return left, err
+		return e.probe.left(ctx)
 	}
 	leased, err := e.client.Store().List(ctx, store.Filter{State: job.Running}, store.Page{Limit: 1})
 	if err != nil || len(leased) > 0 {
@@ -94,7 +94,7 @@ func (e *Ebb) Left(ctx context.Context) (left bool, err error) {
 // Close closes the database.
 func (e *Ebb) Close() {
 	if e.probe != nil {
-		_ = e.probe.Close(context.Background())
+		e.probe.close()
 	}
 	must(e.client.Close())
 }

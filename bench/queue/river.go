@@ -20,6 +20,7 @@ import (
 type River struct {
 	pool     *pgxpool.Pool
 	inserter *river.Client[pgx.Tx]
+	probe    *probe
 }
 
 type riverArgs struct{ raw json.RawMessage }
@@ -50,6 +51,9 @@ func (r *River) Setup(ctx context.Context, dsn string) error {
 	}
 	config.MaxConns = 10
 	if r.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return err
+	}
+	if r.probe, err = newProbe(ctx, dsn, riverLeft); err != nil {
 		return err
 	}
 	migrator, err := rivermigrate.New(riverpgxv5.New(r.pool), &rivermigrate.Config{Logger: quiet()})
@@ -110,12 +114,12 @@ func (r *River) Work(ctx context.Context, workers int, handle Handler) (func() e
 	return func() error { return client.Stop(context.WithoutCancel(ctx)) }, nil
 }
 
-// Left looks for a job that is due and neither completed nor given up.
-func (r *River) Left(ctx context.Context) (left bool, err error) {
-	err = r.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM river_job
-		WHERE state IN ('available', 'running', 'retryable', 'pending') AND scheduled_at <= now() + interval '1 minute')`).Scan(&left)
-	return left, err
-}
+// riverLeft looks for a job that is due and neither completed nor given up.
+const riverLeft = `SELECT EXISTS (SELECT FROM river_job
+	WHERE state IN ('available', 'running', 'retryable', 'pending') AND scheduled_at <= now() + interval '1 minute')`
+
+// Left looks for unfinished work.
+func (r *River) Left(ctx context.Context) (bool, error) { return r.probe.left(ctx) }
 
 // Close ends the connections.
-func (r *River) Close() { r.pool.Close() }
+func (r *River) Close() { r.probe.close(); r.pool.Close() }

@@ -349,8 +349,9 @@ func BenchmarkFuture(b *testing.B) {
 		x.clear()
 		x.enqueue()
 		x.measure("lean", func() { x.drain(false) })
-		x.exec(`INSERT INTO ebb_job (seq, due_at, enqueued_at, priority, queue, kind, args)
-			SELECT -i, now() + i * interval '1 second', now(), 0, 'default', 'noop', '{}' FROM generate_series(10000, 1010000) AS i`)
+		x.exec(`INSERT INTO ebb_job (seq, due_at, enqueued_at, queue_number, kind, args)
+			SELECT -i, now() + i * interval '1 second', now(), q.number, 'noop', '{}'
+			  FROM generate_series(10000, 1010000) AS i, ebb_queue q WHERE q.name = 'default'`)
 		x.enqueue()
 		x.measure("ebb", func() { x.drain(false) })
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,95 +15,126 @@ import (
 	"github.com/ebbhq/ebb/store"
 )
 
-// enqueueCopy adds many jobs without unique keys.
-func enqueueCopy(ctx context.Context, tx pgx.Tx, b *batch) ([]store.Enqueued, error) {
-	seqs, now, err := numbers(ctx, pgxRunner{tx}, len(b.jobs))
+// enqueueCopy adds many jobs without unique keys, in two round trips: one
+// begins and takes the numbers, one copies and commits.
+func (s *Store) enqueueCopy(ctx context.Context, b *batch) (answers []store.Enqueued, told bool, err error) {
+	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if !b.now.IsZero() {
-		now = b.now
+	defer conn.Release() // one that is left inside a transaction is closed
+	var now time.Time
+	var seqs []int64
+	first := &pgx.Batch{}
+	first.Queue("BEGIN")
+	if s.options.Pooler {
+		first.QueuedQueries = append(first.QueuedQueries, pooled().QueuedQueries...)
 	}
-	c := newCopying(b.jobs, seqs, now)
-	if _, err := tx.Conn().PgConn().CopyFrom(ctx, c, c.statement()); err != nil {
-		return nil, err
+	queues, added := b.counts()
+	first.Queue(statement("count_enqueued"), queues, added)
+	first.Queue(statement("numbers"), runs(len(b.jobs))).Query(func(rows pgx.Rows) error {
+		return eachRow(rows, func(r *row) (err error) {
+			now = r.instant()
+			seqs, err = numbered(r.next(), len(b.jobs))
+			return err
+		})
+	})
+	told = s.wakes.along(first)
+	if err := conn.SendBatch(ctx, first).Close(); err != nil {
+		return nil, false, err
 	}
-	counts := map[string]int64{}
-	answers := make([]store.Enqueued, len(seqs))
+	c := newCopying(b, seqs, now)
+	if _, err := conn.Conn().PgConn().CopyFrom(ctx, c, c.statement()+"; COMMIT"); err != nil {
+		return nil, false, err
+	}
+	answers = make([]store.Enqueued, len(seqs))
 	for i, seq := range seqs {
 		answers[i].Seq = seq
-		counts[b.jobs[i].Queue]++
 	}
-	var queues []string
-	var added []int64
-	for queue, n := range counts {
-		queues, added = append(queues, queue), append(added, n)
-	}
-	_, err = tx.Exec(ctx, statement("count_enqueued"), queues, added)
-	return answers, err
+	return answers, told, nil
 }
 
 // copying is jobs on their way into COPY's binary form, a reader of it. Columns
-// in which no job has a value are left out.
+// in which every job has the table's default are left out.
 type copying struct {
 	jobs    []job.New
 	seqs    []int64
-	now     int64
+	now     int64 // of the transaction
+	at      int64 // when the jobs are enqueued
 	columns []copyColumn
+	queue   string // of the job before
+	number  int32  // that queue's
+	numbers map[string]int32
 	next    int    // the job that is written next
 	ready   []byte // written and not read yet
 	buffer  []byte
 }
 
-// copyColumn writes one column's value, or returns false for NULL.
+// copyColumn writes one column's value, or returns false for the default.
 type copyColumn struct {
 	name  string
-	value func(buf []byte, n *job.New) ([]byte, bool)
+	value func(c *copying, buf []byte, n *job.New) ([]byte, bool)
+	// always says that the default may not be written where others have a
+	// value: it is not NULL. Then value has written it.
+	always bool
 }
 
-func text(of func(n *job.New) string) func(buf []byte, n *job.New) ([]byte, bool) {
-	return func(buf []byte, n *job.New) ([]byte, bool) {
+func text(of func(n *job.New) string) func(c *copying, buf []byte, n *job.New) ([]byte, bool) {
+	return func(_ *copying, buf []byte, n *job.New) ([]byte, bool) {
 		s := of(n)
 		return append(buf, s...), s != ""
 	}
 }
 
-// always written, after seq, due_at and enqueued_at.
-var copyAlways = []copyColumn{
-	{"priority", func(buf []byte, n *job.New) ([]byte, bool) {
-		return binary.BigEndian.AppendUint16(buf, uint16(n.Priority)), true
-	}},
-	{"queue", text(func(n *job.New) string { return n.Queue })},
-	{"kind", text(func(n *job.New) string { return n.Kind })},
-	{"args", func(buf []byte, n *job.New) ([]byte, bool) { return append(buf, n.Args...), n.Args != nil }},
-}
-
-// copySometimes are written where a job of the batch has them.
+// copySometimes are written where a job of the batch has another value than
+// the default. A due time of the clock is the transaction's.
 var copySometimes = []copyColumn{
-	{"deadline_at", func(buf []byte, n *job.New) ([]byte, bool) {
+	{"due_at", func(c *copying, buf []byte, n *job.New) ([]byte, bool) {
+		due := c.at
+		if !n.DueAt.IsZero() {
+			due = micros(n.DueAt)
+		}
+		return binary.BigEndian.AppendUint64(buf, uint64(due)), due != c.now
+	}, true},
+	{"enqueued_at", func(c *copying, buf []byte, _ *job.New) ([]byte, bool) {
+		return binary.BigEndian.AppendUint64(buf, uint64(c.at)), c.at != c.now
+	}, true},
+	{"priority", func(_ *copying, buf []byte, n *job.New) ([]byte, bool) {
+		return binary.BigEndian.AppendUint16(buf, uint16(n.Priority)), n.Priority != 0
+	}, true},
+	{"queue", func(_ *copying, buf []byte, n *job.New) ([]byte, bool) {
+		return append(buf, n.Queue...), n.Queue != job.DefaultQueue
+	}, true},
+	{"args", func(_ *copying, buf []byte, n *job.New) ([]byte, bool) { return append(buf, n.Args...), n.Args != nil }, false},
+	{"deadline_at", func(_ *copying, buf []byte, n *job.New) ([]byte, bool) {
 		return binary.BigEndian.AppendUint64(buf, uint64(micros(n.DeadlineAt))), !n.DeadlineAt.IsZero()
-	}},
+	}, false},
 	{"policy", text(func(n *job.New) string {
 		if n.Policy == policy.DefaultName {
 			return ""
 		}
 		return n.Policy
-	})},
-	{"target", text(func(n *job.New) string { return n.Target })},
-	{"key", text(func(n *job.New) string { return n.Key })},
-	{"batch", text(func(n *job.New) string { return n.Batch })},
-	{"trace", text(func(n *job.New) string { return n.Trace })},
+	}), false},
+	{"target", text(func(n *job.New) string { return n.Target }), false},
+	{"key", text(func(n *job.New) string { return n.Key }), false},
+	{"batch", text(func(n *job.New) string { return n.Batch }), false},
+	{"trace", text(func(n *job.New) string { return n.Trace }), false},
 }
 
-func newCopying(jobs []job.New, seqs []int64, now time.Time) *copying {
-	c := &copying{jobs: jobs, seqs: seqs, now: micros(now), columns: copyAlways[:len(copyAlways):len(copyAlways)]}
-	for _, column := range copySometimes {
-		for i := range jobs {
-			if _, some := column.value(nil, &jobs[i]); some {
+func newCopying(b *batch, seqs []int64, now time.Time) *copying {
+	c := &copying{jobs: b.jobs, seqs: seqs, now: micros(now), at: micros(now), numbers: b.queueNumbers, buffer: make([]byte, 0, copyBuffer+4<<10)}
+	if !b.now.IsZero() {
+		c.at = micros(b.now)
+	}
+	missing := slices.Clone(copySometimes)
+	for i := range c.jobs {
+		missing = slices.DeleteFunc(missing, func(column copyColumn) bool {
+			_, some := column.value(c, c.buffer, &c.jobs[i])
+			if some {
 				c.columns = append(c.columns, column)
-				break
 			}
-		}
+			return some
+		})
 	}
 	// Signature, no flags, no extension of the header.
 	c.buffer = append(c.buffer, "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
@@ -111,12 +143,15 @@ func newCopying(jobs []job.New, seqs []int64, now time.Time) *copying {
 }
 
 func (c *copying) statement() string {
-	names := []string{"seq", "due_at", "enqueued_at"}
+	names := []string{"seq", "queue_number", "kind"}
 	for _, column := range c.columns {
 		names = append(names, column.name)
 	}
 	return "COPY ebb_job (" + strings.Join(names, ", ") + ") FROM STDIN BINARY"
 }
+
+// copyBuffer is about how many bytes are written at a time.
+const copyBuffer = 32 << 10
 
 // Read gives what is written, a buffer of rows at a time.
 func (c *copying) Read(p []byte) (int, error) {
@@ -125,7 +160,7 @@ func (c *copying) Read(p []byte) (int, error) {
 	}
 	if len(c.ready) == 0 {
 		c.buffer = c.buffer[:0]
-		for len(c.buffer) < 32<<10 && c.next < len(c.jobs) {
+		for len(c.buffer) < copyBuffer && c.next < len(c.jobs) {
 			c.row()
 		}
 		if c.next == len(c.jobs) {
@@ -142,20 +177,21 @@ func (c *copying) Read(p []byte) (int, error) {
 // row writes the next job.
 func (c *copying) row() {
 	n := &c.jobs[c.next]
-	due := c.now
-	if !n.DueAt.IsZero() {
-		due = micros(n.DueAt)
+	if n.Queue != c.queue {
+		c.queue, c.number = n.Queue, c.numbers[n.Queue]
 	}
 	buf := binary.BigEndian.AppendUint16(c.buffer, uint16(3+len(c.columns)))
-	for _, v := range [3]int64{c.seqs[c.next], due, c.now} {
-		buf = binary.BigEndian.AppendUint32(buf, 8)
-		buf = binary.BigEndian.AppendUint64(buf, uint64(v))
-	}
+	buf = binary.BigEndian.AppendUint32(buf, 8)
+	buf = binary.BigEndian.AppendUint64(buf, uint64(c.seqs[c.next]))
+	buf = binary.BigEndian.AppendUint32(buf, 4)
+	buf = binary.BigEndian.AppendUint32(buf, uint32(c.number))
+	buf = binary.BigEndian.AppendUint32(buf, uint32(len(n.Kind)))
+	buf = append(buf, n.Kind...)
 	for _, column := range c.columns {
 		size := len(buf)
 		buf = append(buf, 0xff, 0xff, 0xff, 0xff) // NULL
-		value, some := column.value(buf, n)
-		if some {
+		value, some := column.value(c, buf, n)
+		if some || column.always {
 			binary.BigEndian.PutUint32(value[size:], uint32(len(value)-size-4))
 			buf = value
 		}

@@ -4,18 +4,18 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/ebbhq/ebb/job"
-	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
 )
 
 // copyFrom is the batch size from which COPY is faster than an INSERT of
-// arrays: it takes three round trips more.
+// arrays: it takes one round trip more.
 const copyFrom = 100
 
 // Enqueue adds the jobs, all or none.
@@ -28,6 +28,7 @@ func (s *Store) Enqueue(ctx context.Context, now time.Time, jobs []job.New) ([]s
 		return nil, failed("enqueue", err)
 	}
 	var answers []store.Enqueued
+	told := false // workers hear of the jobs by their commit
 	switch {
 	case b.keyed:
 		err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
@@ -35,19 +36,34 @@ func (s *Store) Enqueue(ctx context.Context, now time.Time, jobs []job.New) ([]s
 			return err
 		})
 	case len(jobs) >= copyFrom:
-		err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
-			answers, err = enqueueCopy(ctx, tx, b)
-			return err
-		})
+		answers, told, err = s.enqueueCopy(ctx, b)
 	default:
-		answers, err = enqueuePlain(ctx, pgxRunner{s.pool}, b)
+		answers, told, err = s.enqueueFew(ctx, b)
 	}
 	if err != nil {
 		return nil, failed("enqueue", err)
 	}
 	s.scans.lower(b.earliest())
-	s.wakes.now()
+	if told {
+		s.wakes.local()
+	} else {
+		s.wakes.now()
+	}
 	return answers, nil
+}
+
+// enqueueFew adds jobs without unique keys in one round trip.
+func (s *Store) enqueueFew(ctx context.Context, b *batch) (answers []store.Enqueued, told bool, err error) {
+	answers = make([]store.Enqueued, 0, len(b.jobs))
+	statements := &pgx.Batch{}
+	statements.Queue(statement("enqueue"), b.parameters()...).Query(func(rows pgx.Rows) error {
+		return eachRow(rows, func(r *row) error {
+			answers = append(answers, store.Enqueued{Seq: r.number()})
+			return nil
+		})
+	})
+	told = s.wakes.along(statements)
+	return answers, told, s.send(ctx, statements)
 }
 
 // EnqueueTx adds the jobs when tx commits: a pgx.Tx, or a *sql.Tx of pgx's
@@ -77,129 +93,39 @@ func (s *Store) EnqueueTx(ctx context.Context, tx any, now time.Time, jobs []job
 	return answers, failed("enqueue", s.wakes.within(ctx, r))
 }
 
-// batch is jobs to be enqueued, column by column.
-type batch struct {
-	now   time.Time
-	jobs  []job.New
-	keyed bool // some have a unique key
-
-	kinds, queues                                     []string
-	policies, targets, keys, uniques, batches, traces column[string]
-	priorities                                        column[int16]
-	dues, deadlines                                   instants
-	args                                              [][]byte
-}
-
-// prepare checks the jobs and fills their defaults. A due time that nobody
-// named stays unset: the database's clock decides.
-func prepare(now time.Time, jobs []job.New) (*batch, error) {
-	clock := now
-	if now.IsZero() {
-		clock = time.Unix(0, 0) // Prepare needs one; what it fills in is not used
-	}
-	b := &batch{now: store.Instant(now), jobs: make([]job.New, 0, len(jobs))}
-	for _, n := range jobs {
-		unset := n.DueAt.IsZero()
-		n, err := store.Prepare(clock, n)
-		if err != nil {
-			return nil, err
-		}
-		if unset {
-			n.DueAt = b.now
-		}
-		b.jobs = append(b.jobs, n)
-		b.keyed = b.keyed || n.Unique != ""
-	}
-	return b, nil
-}
-
-// parameters are those of the enqueue statements: the jobs by column.
-func (b *batch) parameters() []any {
-	for i := range b.jobs {
-		n := &b.jobs[i]
-		b.kinds, b.queues = append(b.kinds, n.Kind), append(b.queues, n.Queue)
-		b.priorities.add(int16(n.Priority))
-		if !n.DueAt.IsZero() {
-			b.dues = fillTo(b.dues, i, micros(n.DueAt))
-		}
-		if !n.DeadlineAt.IsZero() {
-			b.deadlines = fillTo(b.deadlines, i, micros(n.DeadlineAt))
-		}
-		if n.Policy != policy.DefaultName {
-			b.policies.add(n.Policy)
-		} else {
-			b.policies.add("")
-		}
-		b.targets.add(n.Target)
-		b.keys.add(n.Key)
-		b.uniques.add(n.Unique)
-		b.batches.add(n.Batch)
-		b.traces.add(n.Trace)
-		b.args = addBytes(b.args, i, n.Args)
-	}
-	return []any{
-		nullable(b.now), b.kinds, b.queues, b.priorities.array(), b.dues, b.deadlines, b.policies.array(), b.targets.array(),
-		b.keys.array(), b.uniques.array(), b.batches.array(), b.traces.array(), b.args,
-	}
-}
-
-// fillTo puts the value into place n of the column; those before that have
-// none are none.
-func fillTo(column instants, n int, value int64) instants {
-	for len(column) < n {
-		column = append(column, none)
-	}
-	return append(column, value)
-}
-
-// earliest returns, for each queue, where its earliest job that named its due
-// time stands: a claim must not have walked past it. None has walked into the
-// future, clocks that differ a little allowed for.
-func (b *batch) earliest() map[string]place {
-	var first map[string]place
-	horizon := time.Now().Add(time.Minute)
-	for i := range b.jobs {
-		n := &b.jobs[i]
-		if n.DueAt.IsZero() || n.DueAt.After(horizon) {
-			continue
-		}
-		if p, ok := first[n.Queue]; !ok || n.DueAt.Before(p.due) {
-			if first == nil {
-				first = map[string]place{}
-			}
-			first[n.Queue] = place{due: n.DueAt}
-		}
-	}
-	return first
-}
-
-func (b *batch) queueNames() []string {
-	var names []string
-	for i := range b.jobs {
-		if q := b.jobs[i].Queue; len(names) == 0 || names[len(names)-1] != q && !slices.Contains(names, q) {
-			names = append(names, q)
-		}
-	}
-	return names
-}
-
-// ensureQueues makes queues that this process has not seen yet. It does so
-// outside of any transaction of the caller.
+// ensureQueues makes queues that this process has not seen yet, and learns the
+// numbers of all. It does so outside of any transaction of the caller.
 func (s *Store) ensureQueues(ctx context.Context, b *batch) error {
 	names := b.queueNames()
+	b.queueNumbers = make(map[string]int32, len(names))
 	s.mu.Lock()
-	names = slices.DeleteFunc(names, func(n string) bool { return s.queues[n] })
+	names = slices.DeleteFunc(names, func(name string) bool {
+		number, known := s.queues[name]
+		b.queueNumbers[name] = number
+		return known
+	})
 	s.mu.Unlock()
 	if len(names) == 0 {
 		return nil
 	}
-	if _, err := s.pool.Exec(ctx, statement("queues"), names); err != nil {
+	statements := &pgx.Batch{}
+	statements.Queue(statement("queues"), names)
+	statements.Queue(statement("queue_numbers"), names).Query(func(rows pgx.Rows) error {
+		return eachRow(rows, func(r *row) error {
+			b.queueNumbers[r.word()] = int32(r.number())
+			return nil
+		})
+	})
+	if err := s.send(ctx, statements); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, n := range names {
-		s.queues[n] = true
+	for _, name := range names {
+		if b.queueNumbers[name] == 0 {
+			return fmt.Errorf("queue %q was made and is not there", name)
+		}
+		s.queues[name] = b.queueNumbers[name]
 	}
 	return nil
 }
@@ -216,119 +142,30 @@ func enqueuePlain(ctx context.Context, r runner, b *batch) ([]store.Enqueued, er
 	return answers, err
 }
 
-// numbers takes n sequence numbers, in order, with the database's clock.
-func numbers(ctx context.Context, r runner, n int) (seqs []int64, now time.Time, err error) {
+// run is how many sequence numbers each value of ebb_seq stands for.
+const run = 32
+
+// numbers takes n sequence numbers, in order.
+func numbers(ctx context.Context, r runner, n int) (seqs []int64, err error) {
+	var now time.Time
 	var wire []byte
-	err = r.each(ctx, statement("numbers"), []any{n}, func(scan scan) error { return scan(&now, &wire) })
-	seqs = make([]int64, 0, n)
-	for ; len(wire) >= 8; wire = wire[8:] {
-		seqs = append(seqs, int64(binary.BigEndian.Uint64(wire)))
-	}
-	return seqs, store.Instant(now), err
-}
-
-// errContended is returned when a unique key changes hands faster than it can
-// be asked for.
-var errContended = errors.New("a unique key is taken and freed again and again; try once more")
-
-// enqueueKeyed adds jobs of which some have unique keys. Others may take such
-// a key at the same time: ebb_unique decides who is first.
-func enqueueKeyed(ctx context.Context, r runner, b *batch) ([]store.Enqueued, error) {
-	answers := make([]store.Enqueued, len(b.jobs))
-	held := map[string]int64{}
-	if err := holders(ctx, r, b.wanted(held), held); err != nil {
+	if err := r.each(ctx, statement("numbers"), []any{runs(n)}, func(scan scan) error { return scan(&now, &wire) }); err != nil {
 		return nil, err
 	}
-	fresh := &batch{}
-	var places []int // of fresh jobs in b
-	first := map[string]int{}
-	for i, n := range b.jobs {
-		seq, taken := held[n.Unique]
-		_, again := first[n.Unique]
-		switch {
-		case n.Unique != "" && taken:
-			answers[i] = store.Enqueued{Seq: seq, Existing: true}
-		case n.Unique == "" || !again:
-			first[n.Unique] = i
-			fresh.jobs, places = append(fresh.jobs, n), append(places, i)
-		}
-	}
-	seqs, _, err := numbers(ctx, r, len(fresh.jobs))
-	if err != nil {
-		return nil, err
-	}
-	if err := takeKeys(ctx, r, fresh.jobs, seqs, held); err != nil {
-		return nil, err
-	}
-	added := &batch{now: b.now}
-	var given []int64
-	for k, n := range fresh.jobs {
-		if seq, keyed := held[n.Unique]; keyed && n.Unique != "" && seq != seqs[k] {
-			answers[places[k]] = store.Enqueued{Seq: seq, Existing: true}
-			continue
-		}
-		answers[places[k]] = store.Enqueued{Seq: seqs[k]}
-		added.jobs, given = append(added.jobs, n), append(given, seqs[k])
-	}
-	for i, n := range b.jobs {
-		if answers[i].Seq == 0 {
-			answers[i] = store.Enqueued{Seq: held[n.Unique], Existing: true}
-		}
-	}
-	return answers, r.exec(ctx, statement("enqueue_numbered"), append(added.parameters(), given)...)
+	return numbered(wire, n)
 }
 
-// wanted lists the unique keys that nobody is known to hold.
-func (b *batch) wanted(held map[string]int64) []string {
-	var keys []string
-	for i := range b.jobs {
-		if u := b.jobs[i].Unique; u != "" {
-			if _, known := held[u]; !known {
-				keys = append(keys, u)
-			}
-		}
-	}
-	return keys
-}
+// runs is how many values of ebb_seq give n numbers.
+func runs(n int) int { return (n + run - 1) / run }
 
-// holders adds to held who has the keys.
-func holders(ctx context.Context, r runner, keys []string, held map[string]int64) error {
-	return r.each(ctx, statement("holders"), []any{keys}, func(scan scan) error {
-		var key string
-		var seq int64
-		err := scan(&key, &seq)
-		held[key] = seq
-		return err
-	})
-}
-
-// takeKeys takes the jobs' keys for their numbers, and adds to held who has
-// them in the end. Who loses a race to another transaction waits for its end.
-func takeKeys(ctx context.Context, r runner, jobs []job.New, seqs []int64, held map[string]int64) error {
-	for range 10 {
-		var keys []string
-		var numbers []int64
-		for k := range jobs {
-			if _, known := held[jobs[k].Unique]; jobs[k].Unique != "" && !known {
-				keys, numbers = append(keys, jobs[k].Unique), append(numbers, seqs[k])
-			}
-		}
-		if len(keys) == 0 {
-			return nil
-		}
-		err := r.each(ctx, statement("take_keys"), []any{keys, numbers}, func(scan scan) error {
-			var key string
-			var seq int64
-			err := scan(&key, &seq)
-			held[key] = seq
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		if err := holders(ctx, r, keys, held); err != nil {
-			return err
-		}
+// numbered returns the first n numbers that the values stand for.
+func numbered(wire []byte, n int) ([]int64, error) {
+	if len(wire) < 8*runs(n) {
+		return nil, errors.New("the database gave too few sequence numbers")
 	}
-	return errContended
+	seqs := make([]int64, n)
+	for i := range seqs {
+		seqs[i] = int64(binary.BigEndian.Uint64(wire[i/run*8:])) + int64(i%run)
+	}
+	return seqs, nil
 }

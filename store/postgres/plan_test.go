@@ -80,8 +80,10 @@ func planned(t *testing.T, rows int) *pgx.Conn {
 // addJobs adds jobs i from one number up to another, due at the expression.
 func addJobs(t *testing.T, conn *pgx.Conn, from, to int, due string) {
 	t.Helper()
-	execute(t, conn, `INSERT INTO ebb_job (seq, due_at, enqueued_at, priority, queue, kind, args)
-		SELECT i, `+due+`, now(), i % 3, 'default', 'noop', '{}' FROM generate_series($1::bigint, $2::bigint) AS i`, from, to)
+	execute(t, conn, statement("queues"), []string{"default"})
+	execute(t, conn, `INSERT INTO ebb_job (seq, due_at, enqueued_at, priority, queue_number, kind, args)
+		SELECT i, `+due+`, now(), i % 3, q.number, 'noop', '{}'
+		  FROM generate_series($1::bigint, $2::bigint) AS i, ebb_queue q WHERE q.name = 'default'`, from, to)
 }
 
 func execute(t *testing.T, conn *pgx.Conn, sql string, args ...any) {

@@ -54,8 +54,8 @@ type Store struct {
 	lastClaim atomic.Int64
 
 	mu     sync.Mutex
-	queues map[string]bool // known to exist
-	strict map[string]bool // known to be strict
+	queues map[string]int32 // known to exist, with their numbers
+	strict map[string]bool  // known to be strict
 }
 
 var _ store.Store = (*Store)(nil)
@@ -90,7 +90,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		pool.Close()
 		return nil, err
 	}
-	s := &Store{pool: pool, options: o, queues: map[string]bool{}, strict: map[string]bool{}}
+	s := &Store{pool: pool, options: o, queues: map[string]int32{}, strict: map[string]bool{}}
 	s.scans.every = o.Sweep
 	s.wakes.start(s, config.ConnConfig)
 	return s, nil

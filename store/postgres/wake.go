@@ -14,11 +14,18 @@ import (
 // notification is part of a user's transaction.
 const channel = "ebb"
 
+const notifyStatement = "SELECT pg_notify($1, $2)"
+
 const (
 	// notifyGap is the least time between two notifications of one process:
 	// each takes a lock that all notifying commits of the cluster share.
 	notifyGap = 5 * time.Millisecond
-	// laterGap is the same for jobs that are not due yet: who sleeps has to
+	// alongGap is for how long nothing must have been notified before an
+	// enqueue's own transaction does: it holds that lock until its commit is
+	// flushed, so only who enqueues now and then may. It saves the wake-up a
+	// round trip.
+	alongGap = 2 * notifyGap
+	// laterGap is notifyGap for jobs that are not due yet: who sleeps has to
 	// learn of them, but not at once.
 	laterGap = 250 * time.Millisecond
 	// probeWithin is how long a listener waits for its own voice before it
@@ -44,7 +51,8 @@ type wakes struct {
 	listening bool
 	due       time.Time // of the next notification; zero = none
 	again     time.Time // of one more after that
-	joinedAt  time.Time // of the last notification in a user's transaction
+	toldAt    time.Time // of the last notification
+	joinedAt  time.Time // of the last one in a user's transaction
 	kick      chan struct{}
 }
 
@@ -164,6 +172,19 @@ func (w *wakes) within(ctx context.Context, r runner) error {
 	return r.exec(ctx, "SELECT pg_notify($1, '')", channel)
 }
 
+// along adds a notification to the enqueue's transaction, unless one went out
+// just now: then the caller asks for another after its commit.
+func (w *wakes) along(b *pgx.Batch) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Since(w.toldAt) < alongGap {
+		return false
+	}
+	w.toldAt = time.Now()
+	b.Queue(notifyStatement, channel, w.me)
+	return true
+}
+
 // notify sends what is asked for, never two in notifyGap, until the end.
 func (w *wakes) notify() {
 	timer := time.NewTimer(0)
@@ -184,7 +205,7 @@ func (w *wakes) notify() {
 		case <-timer.C:
 		}
 		w.mu.Lock()
-		w.due, w.again = w.again, time.Time{}
+		w.due, w.again, w.toldAt = w.again, time.Time{}, time.Now()
 		w.mu.Unlock()
 		w.tell()
 		timer.Reset(notifyGap)
@@ -208,7 +229,10 @@ func (w *wakes) tell() {
 	w.local()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ended), probeWithin)
 	defer cancel()
-	_, _ = w.store.pool.Exec(ctx, "SELECT pg_notify($1, $2)", channel, w.me)
+	b := &pgx.Batch{}
+	b.Queue("SELECT set_config('synchronous_commit', 'off', true)") // a wake-up need not be durable
+	b.Queue(notifyStatement, channel, w.me)
+	_ = w.store.pool.SendBatch(ctx, b).Close()
 }
 
 // listen wakes on notifications for as long as the line works, and by polling
@@ -270,7 +294,7 @@ func (w *wakes) hearOnce() (worked bool) {
 		return false
 	}
 	probe := "probe " + w.me
-	if _, err := w.store.pool.Exec(w.ended, "SELECT pg_notify($1, $2)", channel, probe); err != nil {
+	if _, err := w.store.pool.Exec(w.ended, notifyStatement, channel, probe); err != nil {
 		return false
 	}
 	deaf, cancel := context.WithTimeout(w.ended, probeWithin)

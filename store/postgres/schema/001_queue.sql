@@ -10,8 +10,10 @@
 
 -- up
 
--- The order of enqueues. Without cache: a later enqueue has a higher number.
-CREATE SEQUENCE ebb_seq AS bigint;
+-- The order of enqueues. Each value stands for 32 numbers in a row: a big batch
+-- uses them all, a single job leaves 31 out. Without cache: a later enqueue has
+-- a higher number.
+CREATE SEQUENCE ebb_seq AS bigint INCREMENT BY 32 NO CYCLE;
 
 -- Queued and running jobs, and nothing else. A job is running while process is
 -- set. target and key are what flow control will select by.
@@ -22,8 +24,8 @@ CREATE SEQUENCE ebb_seq AS bigint;
 -- the row out of an index of ready jobs. Do not index these columns.
 CREATE TABLE ebb_job (
     seq            bigint      NOT NULL,
-    due_at         timestamptz NOT NULL,
-    enqueued_at    timestamptz NOT NULL,
+    due_at         timestamptz NOT NULL DEFAULT now(),
+    enqueued_at    timestamptz NOT NULL DEFAULT now(),
     process        bigint,                         -- who holds the lease
     leased_at      timestamptz,
     deadline_at    timestamptz,
@@ -35,10 +37,11 @@ CREATE TABLE ebb_job (
     idle           integer,
     crashes        integer,
     epoch          integer     NOT NULL DEFAULT 0, -- claims so far: the fencing number
-    priority       smallint    NOT NULL,           -- 0 goes first, 9 last
+    queue_number   integer     NOT NULL,           -- ebb_queue's, for the order of claims
+    priority       smallint    NOT NULL DEFAULT 0, -- 0 goes first, 9 last
     begun          boolean     NOT NULL DEFAULT false, -- the handler of this lease may have begun
     ordered        boolean     NOT NULL DEFAULT false, -- its process is told to cancel it
-    queue          text COLLATE "C" NOT NULL,
+    queue          text COLLATE "C" NOT NULL DEFAULT 'default',
     kind           text COLLATE "C" NOT NULL,
     policy         text COLLATE "C",               -- NULL = default
     args           bytea,
@@ -61,8 +64,9 @@ CREATE TABLE ebb_job (
 );
 
 -- The order of claims. Equality on queue and priority bounds every scan: jobs
--- of the future are never walked over.
-CREATE INDEX ebb_job_ready ON ebb_job (queue, priority, due_at, seq);
+-- of the future are never walked over. The queue stands in it by number: behind
+-- a text no column has a fixed place, which made an insert a sixth dearer.
+CREATE INDEX ebb_job_ready ON ebb_job (queue_number, priority, due_at, seq);
 CREATE INDEX ebb_job_deadline ON ebb_job (deadline_at) WHERE deadline_at IS NOT NULL;
 CREATE INDEX ebb_job_ordered ON ebb_job (seq) WHERE ordered;
 
@@ -236,11 +240,14 @@ CREATE TABLE ebb_process (
     CONSTRAINT ebb_process_pkey PRIMARY KEY (id)
 ) WITH (fillfactor = 50);
 
+-- Queues are never removed: jobs know them by number too.
 CREATE TABLE ebb_queue (
+    number integer GENERATED ALWAYS AS IDENTITY,
     name   text COLLATE "C" NOT NULL,
     paused boolean NOT NULL DEFAULT false,
     strict boolean NOT NULL DEFAULT false,         -- one lane, one slot
-    CONSTRAINT ebb_queue_pkey PRIMARY KEY (name)
+    CONSTRAINT ebb_queue_pkey PRIMARY KEY (name),
+    CONSTRAINT ebb_queue_number UNIQUE (number)
 );
 
 -- How many jobs stand where, as differences: every batch adds a row for each

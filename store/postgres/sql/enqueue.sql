@@ -3,21 +3,25 @@
 -- stays open would hold up every other first enqueue to the same queue.
 INSERT INTO ebb_queue (name) SELECT name FROM unnest($1::text[]) AS name ORDER BY name ON CONFLICT DO NOTHING
 
+-- name: queue_numbers
+SELECT name, number FROM ebb_queue WHERE name = ANY ($1::text[])
+
 -- fragment: arrays
 $2::text[], $3::text[], $4::smallint[], $5::timestamptz[], $6::timestamptz[], $7::text[], $8::text[], $9::text[],
-$10::text[], $11::text[], $12::text[], $13::bytea[]
+$10::text[], $11::text[], $12::text[], $13::bytea[], $14::integer[]
 
 -- fragment: columns
-kind, queue, priority, due_at, deadline_at, policy, target, key, unique_key, batch, trace, args
+kind, queue, priority, due_at, deadline_at, policy, target, key, unique_key, batch, trace, args, queue_number
 
 -- fragment: insert
 clock AS MATERIALIZED (SELECT coalesce($1::timestamptz, statement_timestamp()) AS now),
 counted AS (
     INSERT INTO ebb_tally (queue, queued) SELECT queue, count(*) FROM given GROUP BY queue
 )
-INSERT INTO ebb_job (seq, due_at, enqueued_at, deadline_at, priority, queue, kind, policy, target, key, unique_key, batch, trace, args)
+INSERT INTO ebb_job (seq, due_at, enqueued_at, deadline_at, priority, queue, kind, policy, target, key, unique_key, batch, trace, args,
+                     queue_number)
 SELECT seq, coalesce(due_at, now), now, deadline_at, coalesce(priority, 0), queue, kind, nullif(policy, ''), nullif(target, ''),
-       nullif(key, ''), nullif(unique_key, ''), nullif(batch, ''), nullif(trace, ''), args
+       nullif(key, ''), nullif(unique_key, ''), nullif(batch, ''), nullif(trace, ''), args, queue_number
   FROM given, clock
 RETURNING seq
 
@@ -29,12 +33,13 @@ WITH given AS MATERIALIZED (SELECT nextval('ebb_seq') AS seq, new.* FROM unnest(
 
 -- name: enqueue_numbered
 -- As enqueue, of jobs that have their numbers already.
-WITH given AS MATERIALIZED (SELECT * FROM unnest($14::bigint[], /*arrays*/) AS new (seq, /*columns*/)),
+WITH given AS MATERIALIZED (SELECT * FROM unnest($15::bigint[], /*arrays*/) AS new (seq, /*columns*/)),
 /*insert*/
 
 -- name: numbers
--- So many sequence numbers, 8 bytes each, in order: any driver reads bytes.
-SELECT statement_timestamp(), coalesce(string_agg(int8send(seq), ''::bytea), ''::bytea)
+-- So many values of the sequence, 8 bytes each, in order: any driver reads
+-- bytes. The clock is that of COPY's defaults.
+SELECT now(), coalesce(string_agg(int8send(seq), ''::bytea), ''::bytea)
   FROM (SELECT nextval('ebb_seq') AS seq FROM generate_series(1, $1::bigint)) AS number
 
 -- name: count_enqueued

@@ -2,9 +2,10 @@
 -- Queued again by an order: fresh attempts, due now, no deadline that has
 -- passed.
 INSERT INTO ebb_job (seq, due_at, enqueued_at, deadline_at, starts, epoch, priority, queue, kind, policy, args, target, key,
-                     unique_key, batch, trace, last_class, last_error, fingerprint, version, progress)
+                     unique_key, batch, trace, last_class, last_error, fingerprint, version, progress, queue_number)
 SELECT seq, now, enqueued_at, CASE WHEN deadline_at >= now THEN deadline_at END, starts, epoch, priority, queue, kind, policy,
-       args, target, key, unique_key, batch, trace, last_class, last_error, fingerprint, version, progress
+       args, target, key, unique_key, batch, trace, last_class, last_error, fingerprint, version, progress,
+       (SELECT number FROM ebb_queue WHERE name = gone.queue)
   FROM gone, clock
 RETURNING seq
 
@@ -66,8 +67,8 @@ SELECT state FROM ebb_all_view WHERE seq = $1
 -- Written anew instead of updated: a claim that saw the old row must find it
 -- gone (see claim).
 WITH gone AS (DELETE FROM ebb_job WHERE seq = $1 AND process IS NULL RETURNING *)
-INSERT INTO ebb_job (/*moved*/, ordered)
-SELECT seq, least(due_at, coalesce($2::timestamptz, now())), /*after_due*/, ordered FROM gone
+INSERT INTO ebb_job (/*moved*/, ordered, queue_number)
+SELECT seq, least(due_at, coalesce($2::timestamptz, now())), /*after_due*/, ordered, queue_number FROM gone
 
 -- name: dead_key
 SELECT unique_key FROM ebb_dead WHERE seq = $1 FOR UPDATE

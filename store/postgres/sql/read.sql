@@ -35,7 +35,7 @@ SELECT q.name, q.paused, q.strict,
          CROSS JOIN LATERAL (
             SELECT due_at
               FROM ebb_job
-             WHERE queue = q.name AND priority = level.priority AND process IS NULL
+             WHERE queue_number = q.number AND priority = level.priority AND process IS NULL
              ORDER BY due_at
              LIMIT 1) AS found)
   FROM ebb_queue q
@@ -83,7 +83,7 @@ SELECT coalesce(fingerprint, '') AS fingerprint, kind, queue, coalesce(last_clas
  LIMIT $1
 
 -- name: ahead
-WITH self AS MATERIALIZED (SELECT queue, priority, due_at, seq FROM ebb_job WHERE seq = $1 AND process IS NULL),
+WITH self AS MATERIALIZED (SELECT queue_number, priority, due_at, seq FROM ebb_job WHERE seq = $1 AND process IS NULL),
 clock AS MATERIALIZED (SELECT coalesce($2::timestamptz, now()) AS now)
 SELECT count(*)
   FROM (SELECT
@@ -93,7 +93,7 @@ SELECT count(*)
          CROSS JOIN LATERAL (
             SELECT
               FROM ebb_job other
-             WHERE other.queue = self.queue AND other.priority = level.priority AND other.due_at <= clock.now
+             WHERE other.queue_number = self.queue_number AND other.priority = level.priority AND other.due_at <= clock.now
                AND (level.priority < self.priority OR (other.due_at, other.seq) < (self.due_at, self.seq))
                AND other.process IS NULL
                AND (other.deadline_at IS NULL OR other.deadline_at >= clock.now)

@@ -60,7 +60,7 @@ WITH picked AS MATERIALIZED (
          CROSS JOIN LATERAL (
             SELECT ctid AS tid
               FROM ebb_job
-             WHERE queue = $2 AND priority = range.priority
+             WHERE queue_number = (SELECT number FROM ebb_queue WHERE name = $2) AND priority = range.priority
                AND (due_at, seq) > (range.low_at, range.low_seq)
                AND (due_at, seq) <= (range.high_at, range.high_seq)
                AND due_at <= coalesce($5::timestamptz, now())
@@ -95,7 +95,7 @@ WITH head AS MATERIALIZED (
      CROSS JOIN LATERAL (
         SELECT seq, kind
           FROM ebb_job
-         WHERE queue = $2 AND priority = level.priority
+         WHERE queue_number = (SELECT number FROM ebb_queue WHERE name = $2) AND priority = level.priority
            AND due_at <= coalesce($5::timestamptz, now())
            AND process IS NULL
            AND (deadline_at IS NULL OR deadline_at >= coalesce($5, now()))
@@ -130,14 +130,14 @@ UPDATE ebb_job
 -- most are looked at; if all are of other kinds, the last one's due time will
 -- do: nothing of these kinds stands before it.
 SELECT min(found.due_at)
-  FROM unnest($1::text[]) AS wanted (queue)
+  FROM ebb_queue q
  CROSS JOIN generate_series(0, 9) AS level (priority)
  CROSS JOIN LATERAL (
     SELECT coalesce(min(first.due_at) FILTER (WHERE first.kind = ANY ($3::text[])),
                     CASE WHEN count(*) >= 64 THEN max(first.due_at) END) AS due_at
       FROM (SELECT due_at, kind
               FROM ebb_job
-             WHERE queue = wanted.queue AND priority = level.priority AND due_at >= $2::timestamptz AND process IS NULL
+             WHERE queue_number = q.number AND priority = level.priority AND due_at >= $2::timestamptz AND process IS NULL
              ORDER BY due_at
              LIMIT 64) AS first) AS found
- WHERE NOT EXISTS (SELECT FROM ebb_queue WHERE name = wanted.queue AND paused)
+ WHERE q.name = ANY ($1::text[]) AND NOT q.paused

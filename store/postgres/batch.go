@@ -1,0 +1,136 @@
+package postgres
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/store"
+)
+
+// batch is jobs to be enqueued, column by column.
+type batch struct {
+	now   time.Time
+	jobs  []job.New
+	keyed bool // some have a unique key
+	// queueNumbers are those of the jobs' queues, once they are known.
+	queueNumbers map[string]int32
+
+	kinds, queues                                     []string
+	numbers                                           []int32
+	policies, targets, keys, uniques, batches, traces column[string]
+	priorities                                        column[int16]
+	dues, deadlines                                   instants
+	args                                              [][]byte
+}
+
+// prepare checks the jobs and fills their defaults. A due time that nobody
+// named stays unset: the database's clock decides.
+func prepare(now time.Time, jobs []job.New) (*batch, error) {
+	clock := now
+	if now.IsZero() {
+		clock = time.Unix(0, 0) // Prepare needs one; what it fills in is not used
+	}
+	b := &batch{now: store.Instant(now), jobs: make([]job.New, 0, len(jobs))}
+	for _, n := range jobs {
+		unset := n.DueAt.IsZero()
+		n, err := store.Prepare(clock, n)
+		if err != nil {
+			return nil, err
+		}
+		if unset {
+			n.DueAt = b.now
+		}
+		b.jobs = append(b.jobs, n)
+		b.keyed = b.keyed || n.Unique != ""
+	}
+	return b, nil
+}
+
+// parameters are those of the enqueue statements: the jobs by column.
+func (b *batch) parameters() []any {
+	for i := range b.jobs {
+		n := &b.jobs[i]
+		b.kinds, b.queues = append(b.kinds, n.Kind), append(b.queues, n.Queue)
+		b.numbers = append(b.numbers, b.queueNumbers[n.Queue])
+		b.priorities.add(int16(n.Priority))
+		if !n.DueAt.IsZero() {
+			b.dues = fillTo(b.dues, i, micros(n.DueAt))
+		}
+		if !n.DeadlineAt.IsZero() {
+			b.deadlines = fillTo(b.deadlines, i, micros(n.DeadlineAt))
+		}
+		if n.Policy != policy.DefaultName {
+			b.policies.add(n.Policy)
+		} else {
+			b.policies.add("")
+		}
+		b.targets.add(n.Target)
+		b.keys.add(n.Key)
+		b.uniques.add(n.Unique)
+		b.batches.add(n.Batch)
+		b.traces.add(n.Trace)
+		b.args = addBytes(b.args, i, n.Args)
+	}
+	return []any{
+		nullable(b.now), b.kinds, b.queues, b.priorities.array(), b.dues, b.deadlines, b.policies.array(), b.targets.array(),
+		b.keys.array(), b.uniques.array(), b.batches.array(), b.traces.array(), b.args, b.numbers,
+	}
+}
+
+// fillTo puts the value into place n of the column; those before that have
+// none are none.
+func fillTo(column instants, n int, value int64) instants {
+	for len(column) < n {
+		column = append(column, none)
+	}
+	return append(column, value)
+}
+
+// earliest returns, for each queue, where its earliest job that named its due
+// time stands: a claim must not have walked past it. None has walked into the
+// future, clocks that differ a little allowed for.
+func (b *batch) earliest() map[string]place {
+	var first map[string]place
+	horizon := time.Now().Add(time.Minute)
+	for i := range b.jobs {
+		n := &b.jobs[i]
+		if n.DueAt.IsZero() || n.DueAt.After(horizon) {
+			continue
+		}
+		if p, ok := first[n.Queue]; !ok || n.DueAt.Before(p.due) {
+			if first == nil {
+				first = map[string]place{}
+			}
+			first[n.Queue] = place{due: n.DueAt}
+		}
+	}
+	return first
+}
+
+func (b *batch) queueNames() []string {
+	var names []string
+	for i := range b.jobs {
+		if q := b.jobs[i].Queue; len(names) == 0 || names[len(names)-1] != q && !slices.Contains(names, q) {
+			names = append(names, q)
+		}
+	}
+	return names
+}
+
+// counts returns how many jobs go to each queue.
+func (b *batch) counts() (queues []string, jobs []int64) {
+	at := -1
+	for i := range b.jobs {
+		queue := b.jobs[i].Queue
+		if at < 0 || queues[at] != queue {
+			if at = slices.Index(queues, queue); at < 0 {
+				at = len(queues)
+				queues, jobs = append(queues, queue), append(jobs, 0)
+			}
+		}
+		jobs[at]++
+	}
+	return queues, jobs
+}
