@@ -22,7 +22,9 @@ func TestOddLeaseAmongMany(t *testing.T) {
 	}{
 		{
 			"none", func(_ *testing.T, _ store.Store, settles []store.Settle) []store.Settle { return settles },
-			[]bool{true, true, true, true, true, true}, 0, map[job.State]int64{job.Succeeded: n},
+			[]bool{true, true, true, true, true, true},
+			0,
+			map[job.State]int64{job.Succeeded: n},
 		},
 		{"stale epoch", func(_ *testing.T, _ store.Store, settles []store.Settle) []store.Settle {
 			settles[3].Epoch--

@@ -43,7 +43,7 @@ func (c *conn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx
 	if options.ReadOnly {
 		return c.rawConn.BeginTx(ctx, options)
 	}
-	if err := c.store.lock(ctx); err != nil {
+	if err := c.store.lock(ctx, inTurn); err != nil {
 		return nil, err
 	}
 	var raw driver.Tx
@@ -113,7 +113,7 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	if c.inTx {
 		return c.rawConn.ExecContext(ctx, query, args)
 	}
-	if err := c.store.lock(ctx); err != nil {
+	if err := c.store.lock(ctx, inTurn); err != nil {
 		return nil, err
 	}
 	defer c.store.unlock()

@@ -45,7 +45,7 @@ func listText(list []string) string {
 // Beat moves the counter and returns the waiting orders.
 func (s *Store) Beat(ctx context.Context, now time.Time, process int64) ([]store.Ref, error) {
 	var orders []store.Ref
-	err := s.write(ctx, "beat", now, func(t *tx) error {
+	err := s.writeAs(ctx, goesFirst, "beat", now, func(t *tx) error {
 		changed, err := t.run("beat", process, micros(t.instant()))
 		if err != nil {
 			return err

@@ -8,10 +8,10 @@
 //     Options.Relaxed makes it NORMAL: a power cut, not a crash of the
 //     process, may then undo the last commits, never part of one.
 //   - One writer: a transaction of this process waits for the others of this
-//     process in the order they came, then for those of other processes, all
-//     with BEGIN IMMEDIATE, so that none can fail half-way for want of the
-//     lock. Nobody sees "database is locked" unless somebody else holds a
-//     transaction open for longer than Options.Patience.
+//     process in the order they came (a beat goes first), then for those of
+//     other processes, all with BEGIN IMMEDIATE, so that none can fail
+//     half-way for want of the lock. Nobody sees "database is locked" unless
+//     somebody else holds a transaction open for longer than Options.Patience.
 //   - busy_timeout covers what SQLite locks by itself (recovery, the switch to
 //     WAL); cache_size is 16 MiB for the writer, temp_store is memory,
 //     foreign_keys are on for your tables, wal_autocheckpoint is 4,000 pages.
@@ -69,13 +69,13 @@ type Store struct {
 	options Options
 	schema  fs.FS // of migrations
 
-	writing  chan struct{} // holds one token: the right to write, in this process
-	writer   *conn         // guarded by writing, as the next three; nil = to be opened
-	claimed  int           // jobs that the last claim took: how many the next one makes room for
-	crowded  time.Time     // when another process was last met at the lock
-	released time.Time     // when the writer last let go of it
-	readers  chan *conn    // idle connections and, as nil, those to be opened
-	users    *sql.DB       // the handle of DB
+	writing  line       // the right to write, in this process
+	writer   *conn      // guarded by writing, as the next three; nil = to be opened
+	claimed  int        // jobs that the last claim took: how many the next one makes room for
+	crowded  time.Time  // when another process was last met at the lock
+	released time.Time  // when the writer last let go of it
+	readers  chan *conn // idle connections and, as nil, those to be opened
+	users    *sql.DB    // the handle of DB
 	signal   *signal
 
 	closing   sync.Once
@@ -109,9 +109,8 @@ func newStore(path string, options Options) (*Store, error) {
 	}
 	s := &Store{
 		path: path, options: options.withDefaults(), schema: schemaFiles,
-		writing: make(chan struct{}, 1), closed: make(chan struct{}),
+		closed: make(chan struct{}),
 	}
-	s.writing <- struct{}{}
 	s.readers = make(chan *conn, s.options.Readers)
 	for range s.options.Readers {
 		s.readers <- nil
@@ -156,7 +155,7 @@ func (s *Store) Close() error {
 				errs = append(errs, c.Close())
 			}
 		}
-		<-s.writing // never given back
+		<-s.writing.enter(inTurn) // never given back
 		if s.writer != nil {
 			errs = append(errs, s.writer.Close())
 		}

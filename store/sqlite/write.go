@@ -65,35 +65,44 @@ func (t *tx) flush() error {
 }
 
 // lock waits for the right to write in this process.
-func (s *Store) lock(ctx context.Context) error {
+func (s *Store) lock(ctx context.Context, r rank) error {
 	select { // a closed store refuses even if the lock is free
 	case <-s.closed:
 		return errClosed
 	default:
 	}
+	turn := s.writing.enter(r)
 	timer := time.NewTimer(s.options.Patience)
 	defer timer.Stop()
+	var err error
 	select {
-	case <-s.writing:
+	case <-turn:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	case <-s.closed:
-		return errClosed
+		err = errClosed
 	case <-timer.C:
-		return &Error{What: "write", Path: s.path, code: codeBusy, Err: errors.New("the transaction belongs to this process")}
+		err = &Error{What: "write", Path: s.path, code: codeBusy, Err: errors.New("the transaction belongs to this process")}
 	}
+	s.writing.giveUp(turn)
+	return err
 }
 
-func (s *Store) unlock() { s.writing <- struct{}{} }
+func (s *Store) unlock() { s.writing.leave() }
 
 // write runs f in one transaction of the writer: all of it is durable when
 // write returns nil, none of it otherwise.
 func (s *Store) write(ctx context.Context, what string, now time.Time, f func(t *tx) error) error {
+	return s.writeAs(ctx, inTurn, what, now, f)
+}
+
+// writeAs is write for whoever has another place in the line.
+func (s *Store) writeAs(ctx context.Context, r rank, what string, now time.Time, f func(t *tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.lock(ctx); err != nil {
+	if err := s.lock(ctx, r); err != nil {
 		return err
 	}
 	defer s.unlock()
