@@ -72,20 +72,21 @@ func (c *Config) retryRoom(s *State, at Instant) (room int64, until Instant) {
 
 func (c *Config) windowRoom(s *State, at Instant) (room int64, until Instant) {
 	over, floor := c.windowSpan(), millionths(c.Budget.Floor)
-	s.Starts.seek(at, over, joinDebt)
+	starts := s.Starts // a look changes nothing
+	starts.seek(at, over, joinDebt)
 	room = floor / unit
 	// From the newest cell back, so that the peak only grows: the cell that
 	// last left less room must be forgotten before there is more.
 	var sum cell
-	oldest, worst := s.Starts.oldest(at, over), int64(0)
-	for n := s.Starts.head; n >= oldest; n-- {
-		sum = joinDebt(s.Starts.cells[n%ringCells], sum)
+	oldest, worst := starts.oldest(at, over), int64(0)
+	for n := starts.head; n >= oldest; n-- {
+		sum = joinDebt(starts.cells[n%ringCells], sum)
 		if sum.y <= worst {
 			continue
 		}
 		worst = sum.y
 		if left := max(0, floor-worst) / unit; left < room {
-			room, until = left, s.Starts.expiry(n, over)
+			room, until = left, starts.expiry(n, over)
 		}
 	}
 	return room, until

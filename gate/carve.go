@@ -39,14 +39,23 @@ func (g Grant) Size() int { return g.Firsts + g.Retries }
 // served first, and pay for the retries of the same grant; whoever wants
 // retries before them carves twice. With a rate, starts up to Config.Keep
 // ahead are reserved. A half-open breaker grants one permit, the probe.
+//
+// A grant may be renewed as often as its holder likes, if it wants only what
+// it can start: a rate's slot and a window's charge are spent by the carve,
+// not by the start. What Rest holds is not asked for again before Rest.Until,
+// as the throttle counts every refusal. A Carve that grants nothing and has
+// nothing to remember returns the state as it was, as Step does.
 func Carve(c Config, s State, w Want, now time.Time, draw float64) (State, Grant) {
+	before := s
 	at := s.tick(now)
 	w.Firsts, w.Retries = max(0, min(w.Firsts, MaxWant)), max(0, min(w.Retries, MaxWant))
 	l := limit{room: w.Firsts + w.Retries, ahead: spanOf(c.Keep)}
 	got, probe := carve(&c, &s, w, &l, at, clampDraw(draw))
 	g := Grant{Firsts: got.Firsts, Retries: got.Retries, Probe: probe, Rest: l.verdict(got == w)}
 	if g.Size() > 0 {
-		g.StartAt, g.Every = l.start.Time(), time.Duration(l.every)*time.Microsecond
+		g.StartAt, g.Every = l.start.Time(), durationOf(l.every)
+	} else {
+		s.forgetLook(&before)
 	}
 	return s, g
 }
@@ -88,6 +97,9 @@ func carve(c *Config, s *State, w Want, l *limit, at Instant, draw float64) (got
 		c.charge(s, got.Retries, at)
 		s.InFlight += got.Retries
 		s.Retries += got.Retries
+	}
+	if w.Retries > 0 {
+		s.judgeRetries(got.Retries > 0, got.Retries < w.Retries && l.held == HeldBudget, at)
 	}
 	n := got.Firsts + got.Retries
 	if n == 0 {
@@ -149,6 +161,20 @@ func (l *limit) verdict(admit bool) Verdict {
 // holds applies pauses, breaker and concurrency, and reports whether what
 // passes is the breaker's probe.
 func (c *Config) holds(s *State, l *limit, at Instant) (probe bool) {
+	probe = c.closed(s, l, at)
+	if c.Breaker.On() && s.Phase == Ramping {
+		l.cap(s.Ramp-s.InFlight, HeldRamp, 0)
+	}
+	most := maxInFlight
+	if limit := c.PerTarget.Concurrency; limit > 0 {
+		most = min(most, limit)
+	}
+	l.cap(most-s.InFlight, HeldConcurrency, 0)
+	return probe
+}
+
+// closed applies what lets no call through, or but a probe.
+func (c *Config) closed(s *State, l *limit, at Instant) (probe bool) {
 	if s.Stopped && (s.StopUntil == 0 || s.StopUntil > at) {
 		l.hold(HeldOperator, s.StopUntil)
 	}
@@ -157,7 +183,7 @@ func (c *Config) holds(s *State, l *limit, at Instant) (probe bool) {
 	}
 	if c.Breaker.On() {
 		switch s.Phase {
-		case Closed:
+		case Closed, Ramping:
 		case Open:
 			if s.OpenUntil > at {
 				l.hold(HeldBreaker, s.OpenUntil)
@@ -168,18 +194,11 @@ func (c *Config) holds(s *State, l *limit, at Instant) (probe bool) {
 				l.cap(0, HeldBreaker, 0)
 			}
 			probe = true
-		case Ramping:
-			l.cap(s.Ramp-s.InFlight, HeldRamp, 0)
 		}
 	}
 	if probe {
 		l.cap(1, HeldBreaker, 0)
 	}
-	most := maxInFlight
-	if limit := c.PerTarget.Concurrency; limit > 0 {
-		most = min(most, limit)
-	}
-	l.cap(most-s.InFlight, HeldConcurrency, 0)
 	return probe
 }
 

@@ -60,11 +60,12 @@ func Of(p *policy.Policy) Config {
 	return c
 }
 
-// Event is what happens at a gate: Ask, Done, Abandon, Pause or Resume, each
-// passed by value.
+// Event is what happens at a gate: Ask, Done, Abandon, Again, Pause or Resume,
+// each passed by value.
 type Event interface{ event() }
 
-// Outcome is an Event that gives a permit back: Done or Abandon.
+// Outcome is what a grant's holder tells of its permits: Done and Abandon give
+// one back, Again says that it went out once more. None has a verdict.
 type Outcome interface {
 	Event
 	outcome()
@@ -121,14 +122,29 @@ func (Abandon) outcome() {}
 
 // Step applies one event. Only an Ask has a verdict to speak of.
 //
-// A refused Ask changes nothing that matters later, except that the throttle
-// counts it, so a store need not write it.
+// A refused Ask that leaves nothing to remember returns the state as it was,
+// equal by ==, so that a store writes only what differs: a refusal that the
+// throttle counts, the beginning and the end of an empty budget's hold.
 func Step(c Config, s State, e Event, now time.Time, draw float64) (State, Verdict) {
+	before := s
 	v := step(&c, &s, e, now, draw)
+	if _, asked := e.(Ask); asked && !v.Admit {
+		s.forgetLook(&before)
+	}
 	return s, v
 }
 
+// forgetLook returns to the state before if only the clock's reading differs.
+func (s *State) forgetLook(before *State) {
+	seen := s.SeenAt
+	if s.SeenAt = before.SeenAt; *s != *before {
+		s.SeenAt = seen
+	}
+}
+
 // Fold applies outcomes in order at one instant: the same as one Step each.
+// A grant's holder folds what happened since its last swap, in the order in
+// which it happened, and carves its next permits from the result.
 func Fold(c Config, s State, outcomes []Outcome, now time.Time, draw float64) State {
 	for _, o := range outcomes {
 		step(&c, &s, o, now, draw)
@@ -145,10 +161,12 @@ func step(c *Config, s *State, e Event, now time.Time, draw float64) Verdict {
 		done(c, s, &e, at, draw)
 	case Abandon:
 		abandon(c, s, e, at)
+	case Again:
+		s.take(e.Retry)
 	case Pause:
-		s.Stopped, s.StopUntil = true, instantOf(e.Until)
+		s.stop(true, instantOf(e.Until), at)
 	case Resume:
-		s.Stopped, s.StopUntil = false, 0
+		s.stop(false, 0, at)
 	default:
 		panic("gate: unknown event; pass one of the package's events by value")
 	}
@@ -156,6 +174,7 @@ func step(c *Config, s *State, e Event, now time.Time, draw float64) Verdict {
 }
 
 func done(c *Config, s *State, e *Done, at Instant, draw float64) {
+	s.remember(at)
 	s.release(e.Retry)
 	if !e.OK {
 		s.pause(at, c.retryAfter(e.Failure.RetryAfter))
@@ -170,6 +189,7 @@ func done(c *Config, s *State, e *Done, at Instant, draw float64) {
 	}
 	c.settle(s, e.Probe, r, at, draw)
 	c.repay(s, e, r, at)
+	s.review(at)
 }
 
 func abandon(c *Config, s *State, e Abandon, at Instant) {

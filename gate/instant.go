@@ -84,6 +84,8 @@ func (s *State) tick(now time.Time) Instant {
 	s.Calls.shift(back)
 	s.Starts.shift(back)
 	s.Asked.shift(back)
+	s.Held.shift(back)
+	s.Dry.shift(back)
 	s.SeenAt = at
 	return at
 }

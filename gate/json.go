@@ -91,6 +91,14 @@ func (s *State) check() error {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
 	}
+	for _, h := range []struct {
+		name  string
+		spans *Spans
+	}{{"held", &s.Held}, {"dry", &s.Dry}} {
+		if err := h.spans.check(); err != nil {
+			return fmt.Errorf("%s: %w", h.name, err)
+		}
+	}
 	return nil
 }
 

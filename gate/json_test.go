@@ -54,6 +54,12 @@ func TestStateRefusesWhatItCannotKnow(t *testing.T) {
 		{`{"v":1,"asked":{"bits":0,"head":0,"cells":[[1,1],[1,1]]}}`, "2 cells up to number 0"},
 		{`{"v":1,"starts":{"bits":0,"head":50,"cells":[[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],[0,0],[1,1]]}}`, "13 cells; at most 12"},
 		{`{"v":1,"starts":{"bits":0,"head":5,"depth":3}}`, `unknown field "depth"`},
+		{`{"v":1,"held":{"since":-1}}`, "held: since: -1 is out of range"},
+		{`{"v":1,"held":{"past":[[5,5]]}}`, "held: past: [5,5] is out of order"},
+		{`{"v":1,"dry":{"past":[[5,7],[6,8]]}}`, "dry: past: [6,8] is out of order"},
+		{`{"v":1,"dry":{"past":[[0,0],[6,8]]}}`, "dry: past: [0,0] is out of order"},
+		{`{"v":1,"dry":{"past":[[1,2],[1,2],[1,2],[1,2],[1,2],[1,2],[1,2],[1,2],[1,2]]}}`, "9 spans; at most 8"},
+		{`{"v":1,"dry":{"until":3}}`, `unknown field "until"`},
 	} {
 		s := gate.State{InFlight: 7}
 		err := json.Unmarshal([]byte(tc.text), &s)
@@ -74,6 +80,7 @@ func FuzzState(f *testing.F) {
 	f.Add([]byte(`{"v":1,"phase":"half_open","trips":60,"probing":true,"in_flight":1}`), 0.9, int64(-time.Hour))
 	f.Add([]byte(`{"v":1,"phase":"ramping","ramp":16,"passed":15,"spent":9007199254740992}`), 0., int64(1))
 	f.Add([]byte(`{"v":1,"asked":{"bits":3,"head":9,"cells":[[9007199254740992,9007199254740992],[1,0]]},"stopped":true,"stop_until":5}`), 1., int64(-1))
+	f.Add([]byte(`{"v":1,"seen_at":99,"phase":"open","open_until":120,"held":{"since":90,"past":[[50,60],[1,7]]},"dry":{"since":2}}`), 0.5, int64(time.Minute))
 	f.Fuzz(func(t *testing.T, text []byte, draw float64, after int64) {
 		var s gate.State
 		if json.Unmarshal(text, &s) != nil {

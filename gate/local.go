@@ -24,7 +24,9 @@ func NewLocal(c Config) *Local { return &Local{config: c} }
 func (l *Local) Ask(now time.Time, retry bool, draw float64) Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return ask(&l.config, &l.state, retry, l.state.tick(now), clampDraw(draw))
+	var v Verdict
+	l.state, v = Step(l.config, l.state, Ask{Retry: retry}, now, draw)
+	return v
 }
 
 // Done ends a call that was admitted.

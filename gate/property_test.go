@@ -267,6 +267,9 @@ func TestCarveEqualsAskingOneByOne(t *testing.T) {
 func outcomes() *rapid.Generator[gate.Outcome] {
 	return rapid.Custom(func(t *rapid.T) gate.Outcome {
 		retry, probe := rapid.Bool().Draw(t, "retry"), rapid.Bool().Draw(t, "probe")
+		if rapid.IntRange(0, 3).Draw(t, "again") == 0 {
+			return gate.Again{Retry: retry}
+		}
 		if rapid.IntRange(0, 3).Draw(t, "lost") == 0 {
 			return gate.Abandon{Retry: retry, Probe: probe, Unused: rapid.Bool().Draw(t, "unused")}
 		}

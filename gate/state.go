@@ -78,11 +78,23 @@ type State struct {
 	Spent int64 `json:"spent,omitzero"`
 	// Asked are the calls asked for and those accepted, for the throttle.
 	Asked Tally `json:"asked,omitzero"`
+
+	// Held are the times in which breaker or Retry-After held all work, Dry
+	// those in which an empty budget held retries.
+	Held Spans `json:"held,omitzero"`
+	Dry  Spans `json:"dry,omitzero"`
 }
 
 // maxInFlight bounds the permits out at once, whatever the limits, and every
 // other plain count.
 const maxInFlight = 1 << 30
+
+func (s *State) take(retry bool) {
+	s.InFlight = min(s.InFlight+1, maxInFlight)
+	if retry {
+		s.Retries = min(s.Retries+1, s.InFlight)
+	}
+}
 
 func (s *State) release(retry bool) {
 	s.InFlight = max(0, s.InFlight-1)

@@ -1,0 +1,32 @@
+package gate
+
+import "time"
+
+// Unlimited is Room's answer for a target that nothing limits. Carve hands
+// out no more than MaxWant at once all the same.
+const Unlimited = maxInFlight
+
+// Shut reports whether no call at all can start now: an operator's pause, a
+// Retry-After pause, an open breaker, or a half-open one with its probe out.
+// until is when the passing of time alone can open it; zero if something else
+// must happen. A gate without room is not shut: see Room.
+func Shut(c Config, s State, now time.Time) (until time.Time, shut bool) {
+	l := limit{room: Unlimited}
+	c.closed(&s, &l, s.tick(now))
+	if l.room > 0 {
+		return time.Time{}, false
+	}
+	return l.verdict(false).Until, true
+}
+
+// Room is the most permits that Carve would hand out now by pauses, breaker,
+// ramp and concurrency; Unlimited if none of them limits it. Rate and budget
+// may leave less.
+func Room(c Config, s State, now time.Time) int {
+	l := limit{room: Unlimited}
+	c.holds(&s, &l, s.tick(now))
+	if l.held == HeldConcurrency && l.room > 0 && c.PerTarget.Concurrency <= 0 {
+		return Unlimited
+	}
+	return l.room
+}
