@@ -3,19 +3,22 @@ package main
 import (
 	"flag"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store/pgtest"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files and generated docs")
 
-// tests runs them with the PostgreSQL server that they share.
+// tests runs them with the PostgreSQL server that they share. What the
+// commands say is the subject, not what survives a power cut.
 type tests struct{ m *testing.M }
 
-func (t tests) Run() int { return pgtest.Run(t.m) }
+func (t tests) Run() int { return pgtest.RunWith(t.m, pgtest.Config{NoSync: true}) }
 
 func TestMain(m *testing.M) {
 	testscript.Main(tests{m}, map[string]func(){
@@ -30,6 +33,7 @@ func TestScripts(t *testing.T) {
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
 		Setup: func(e *testscript.Env) error {
+			hurry(e)
 			pr247, err := os.ReadFile("../../demo/pr-247.yaml")
 			if err != nil {
 				return err
@@ -51,10 +55,34 @@ func TestScriptsOnPostgreSQL(t *testing.T) {
 
 func onStore(t *testing.T, database func() string) {
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/store",
+		Dir:  "testdata/store",
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"id": nameIDs},
 		Setup: func(e *testscript.Env) error {
+			hurry(e)
 			e.Setenv("DB", database())
 			return nil
 		},
 	})
+}
+
+// nameIDs is the command "id NAME...": it names the jobs that the last command
+// enqueued, for each store numbers them in its own way.
+func nameIDs(ts *testscript.TestScript, neg bool, names []string) {
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
+	if neg || len(lines) != len(names) {
+		ts.Fatalf("id: %d names for %d lines", len(names), len(lines))
+	}
+	for i, line := range lines {
+		id, _, _ := strings.Cut(line, " ")
+		if _, err := job.ParseID(id); err != nil {
+			ts.Fatalf("id: %v", err)
+		}
+		ts.Setenv(names[i], id)
+	}
+}
+
+// hurry keeps programs built with the race detector from waiting for a second
+// each before they exit: the scripts run more than a hundred.
+func hurry(e *testscript.Env) {
+	e.Setenv("GORACE", strings.TrimSpace("atexit_sleep_ms=0 "+os.Getenv("GORACE")))
 }
