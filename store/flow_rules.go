@@ -61,6 +61,28 @@ func prepareFlow(n *job.New) error {
 // it has started since it was enqueued or queued again by an order.
 func Retrying(h retry.History) bool { return !h.FirstStartAt.IsZero() }
 
+// CheckEnding refuses an end that a waiting job cannot have.
+func CheckEnding(e Ending) error {
+	if e.To != job.Failed && e.To != job.Parked || !job.Allowed(job.Queued, e.To, e.Cause) {
+		return fmt.Errorf("store: end waiting: %q: from queued to %q with cause %q: %w", e.Target, e.To, e.Cause, ErrState)
+	}
+	return nil
+}
+
+// Selects reports whether the job is one to end.
+func (e *Ending) Selects(j *job.Job) bool {
+	if j.State != job.Queued || j.Target != e.Target || j.DueAt.After(e.DueBy) || !selects(e.Policy, j.Policy) {
+		return false
+	}
+	if !e.Any && e.Retries != Retrying(j.History) {
+		return false
+	}
+	if len(e.Seqs) == 0 {
+		return j.History.Held == 0
+	}
+	return slices.Contains(e.Seqs, j.Seq)
+}
+
 // Abandoned is the gate of a target after a process that held permits of it
 // died: they come back, counting neither way, and a lost probe frees its
 // place. The lanes may be looked at; whoever claims next finds out more.

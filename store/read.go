@@ -34,8 +34,10 @@ type QueueState struct {
 	Name   string
 	Paused bool
 	Strict bool
+	Limit  QueueLimit // zero = none
 	Counts map[job.State]int64
-	// DueAt is the earliest due time of a queued job; zero = none.
+	// DueAt is the earliest due time of a queued job that is not blocked;
+	// zero = none.
 	DueAt time.Time
 }
 

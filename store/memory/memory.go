@@ -31,35 +31,47 @@ type Store struct {
 	clock  clock.Clock
 	faults fault.Set
 
-	mu        sync.Mutex
-	lastSeq   int64
-	rows      map[int64]*row
-	order     []*row // by sequence; what was dropped stays, marked, until compacted
-	dropped   int    // rows of order that are gone
-	queues    map[string]*queue
-	uniques   map[string]*row // live jobs by their unique key
-	limits    heap            // queued jobs with a deadline, by deadline
-	done      heap            // succeeded and cancelled, by end
-	dead      heap            // failed, by end
-	processes map[int64]*process
-	lastID    int64 // of processes
-	redrives  []store.Redrive
-	audit     []store.AuditRow
-	wakes     map[chan struct{}]struct{}
-	settles   int   // applied so far; fault.Set counts by it
-	cursor    int64 // highest sequence ever claimed; used by fault.SkipLate
+	mu          sync.Mutex
+	lastSeq     int64
+	rows        map[int64]*row
+	order       []*row // by sequence; what was dropped stays, marked, until compacted
+	dropped     int    // rows of order that are gone
+	queues      map[string]*queue
+	uniques     map[string]*row        // live jobs by their unique key
+	reserved    map[string]reservation // unique keys that stay taken after their job's end
+	keys        map[keyName]*keyLine
+	gates       map[string]*store.Gate
+	pausedKinds map[string]bool
+	periodics   map[string]store.Periodic
+	limits      heap // queued jobs with a deadline, by deadline
+	done        heap // succeeded and cancelled, by end
+	dead        heap // failed, by end
+	processes   map[int64]*process
+	lastID      int64 // of processes
+	redrives    []store.Redrive
+	audit       []store.AuditRow
+	wakes       map[chan struct{}]struct{}
+	asOf        time.Time // the running call's now, cut; zero where it has none
+	settles     int       // applied so far; fault.Set counts by it
+	cursor      int64     // highest sequence ever claimed; used by fault.SkipLate
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store = (*Store)(nil)
+	_ store.Flow  = (*Store)(nil)
+)
 
 // row is one job with its ledger and its places in the ordered structures.
 type row struct {
-	job      job.Job
-	attempts []job.Attempt
-	ordered  bool // a cancel order waits for this lease
-	gone     bool // dropped by retention
-	place    int  // in the heap of its state
-	limit    int  // in limits
+	job       job.Job
+	attempts  []job.Attempt
+	ordered   bool          // a cancel order waits for this lease
+	gone      bool          // dropped by retention
+	uniqueFor time.Duration // how long its unique key stays taken at least
+	pending   bool          // of an open transaction: it takes its place in its key, and is seen by nobody
+	shelf     *shelf        // where it waits; nil = nowhere
+	place     int           // in the heap of its state
+	limit     int           // in limits
 }
 
 // process is a registered process with the leases it holds.
@@ -88,6 +100,8 @@ func New(c Config) *Store {
 	return &Store{
 		clock: c.Clock, faults: c.Faults,
 		rows: map[int64]*row{}, queues: map[string]*queue{}, uniques: map[string]*row{},
+		reserved: map[string]reservation{}, keys: map[keyName]*keyLine{}, gates: map[string]*store.Gate{},
+		pausedKinds: map[string]bool{}, periodics: map[string]store.Periodic{},
 		limits:    heap{less: byDeadline, place: func(r *row) *int { return &r.limit }},
 		done:      heap{less: byEnd, place: place},
 		dead:      heap{less: byEnd, place: place},
@@ -148,14 +162,16 @@ func (s *Store) begin(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
+	s.asOf = time.Time{}
 	return nil
 }
 
-// at returns now, or the clock's time for zero.
+// at returns now, or the clock's time for zero, and remembers it for looks.
 func (s *Store) at(now time.Time) time.Time {
 	if now.IsZero() {
-		return s.clock.Now()
+		now = s.clock.Now()
 	}
+	s.asOf = store.Instant(now)
 	return now
 }
 
@@ -171,7 +187,7 @@ func (s *Store) find(seq int64) (*row, error) {
 // add brings a new row in. Sequence numbers come in order but for those that
 // a transaction held back.
 func (s *Store) add(r *row) {
-	r.place, r.limit = absent, absent
+	r.place, r.limit, r.pending = absent, absent, false
 	s.rows[r.job.Seq] = r
 	if n := len(s.order); n == 0 || s.order[n-1].job.Seq < r.job.Seq {
 		s.order = append(s.order, r)
@@ -179,6 +195,7 @@ func (s *Store) add(r *row) {
 		s.order = slices.Insert(s.order, s.search(r.job.Seq), r)
 	}
 	s.enter(r)
+	s.promote(keyOf(r))
 }
 
 // search returns where the first row at or above the sequence stands.
@@ -193,6 +210,7 @@ func (s *Store) change(r *row, f func(j *job.Job)) {
 	s.leave(r)
 	f(&r.job)
 	s.enter(r)
+	s.promote(keyOf(r))
 }
 
 func (s *Store) enter(r *row) {
@@ -202,13 +220,15 @@ func (s *Store) enter(r *row) {
 	if j.Unique != "" && j.State.Live() {
 		s.uniques[j.Unique] = r
 	}
+	s.lineUp(r)
 	switch j.State {
 	case job.Queued:
-		q.lane(j).push(r)
+		if j.Blocked = j.Key != "" && !s.faults.BlockedClaimable; !j.Blocked {
+			s.shelve(r)
+		} // else by promote
 		if !j.DeadlineAt.IsZero() {
 			s.limits.push(r)
 		}
-		s.wake()
 	case job.Running:
 		if p := s.processes[j.Process]; p != nil {
 			p.leases[j.Seq] = r
@@ -227,10 +247,12 @@ func (s *Store) leave(r *row) {
 	if s.uniques[j.Unique] == r {
 		delete(s.uniques, j.Unique)
 	}
+	s.stepOut(r)
 	switch j.State {
 	case job.Queued:
-		q.lane(j).remove(r)
+		s.unshelve(r)
 		s.limits.remove(r)
+		j.Blocked = false
 	case job.Running:
 		if p := s.processes[j.Process]; p != nil {
 			delete(p.leases, j.Seq)
@@ -245,6 +267,7 @@ func (s *Store) leave(r *row) {
 // drop forgets a row for good.
 func (s *Store) drop(r *row) {
 	s.leave(r)
+	s.promote(keyOf(r))
 	delete(s.rows, r.job.Seq)
 	r.gone = true
 	if s.dropped++; s.dropped > len(s.order)/2 {

@@ -109,7 +109,8 @@ func (s *Store) StrictQueue(ctx context.Context, queue string, strict bool) erro
 		return err
 	}
 	defer s.mu.Unlock()
-	s.queue(queue).strict = strict
+	q := s.queue(queue)
+	s.rearrange(q, func() { q.strict = strict })
 	return nil
 }
 
@@ -120,12 +121,17 @@ func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error)
 	}
 	defer s.mu.Unlock()
 	now, left := store.Instant(s.at(m.Now)), m.Limit
+	var expired []*row
 	for ; left > 0; left-- {
 		r := s.limits.min()
 		if r == nil || !passed(&r.job, now) {
 			break
 		}
 		s.change(r, func(j *job.Job) { j.State, j.Cause, j.EndedAt = job.Failed, retry.CauseExpired, now })
+		expired = append(expired, r)
+	}
+	for _, r := range expired {
+		s.headFailed(r)
 	}
 	for _, kept := range []struct {
 		ended *heap

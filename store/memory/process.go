@@ -62,13 +62,13 @@ func (p *process) held() []*row {
 	return rows
 }
 
-// Leave removes a process unless it still holds a lease.
+// Leave removes a process unless it still holds a lease or a permit.
 func (s *Store) Leave(ctx context.Context, process int64) error {
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
-	if p := s.processes[process]; p != nil && len(p.leases) == 0 {
+	if p := s.processes[process]; p != nil && len(p.leases) == 0 && len(s.heldBy(process)) == 0 {
 		delete(s.processes, process)
 	}
 	return nil
@@ -125,24 +125,35 @@ func (s *Store) Reap(ctx context.Context, now time.Time, process, beat int64, de
 			s.release(r, now)
 		}
 	}
+	s.abandon(process, now)
 	if !s.faults.KeepProcess {
 		delete(s.processes, process)
 	}
 	return len(held), true, nil
 }
 
-// NextDue returns the earliest due time of the kinds in the queues that are
-// not paused.
+// NextDue returns the earliest due time or look of the kinds in the queues
+// that are not paused.
 func (s *Store) NextDue(ctx context.Context, queues, kinds []string) (time.Time, error) {
 	if err := s.begin(ctx); err != nil {
 		return time.Time{}, err
 	}
 	defer s.mu.Unlock()
+	kinds = s.running(kinds)
 	var first time.Time
 	for _, name := range queues {
-		if q := s.queues[name]; q != nil && !q.paused {
-			if due := q.dueAt(kinds); !due.IsZero() && (first.IsZero() || due.Before(first)) {
-				first = due
+		q := s.queues[name]
+		if q == nil || q.paused {
+			continue
+		}
+		for _, kind := range kinds {
+			if sh := q.plain[kind]; sh != nil {
+				first = earliest(first, sh.dueAt())
+			}
+		}
+		for _, l := range q.lanes {
+			if look := serve(l, kinds, &store.LaneClaim{Firsts: 1, Retries: 1}).look; look.Before(store.Never) {
+				first = earliest(first, look)
 			}
 		}
 	}

@@ -9,15 +9,17 @@ import (
 	"github.com/ebbhq/ebb/store/memory/internal/fault"
 )
 
-// queue holds the waiting jobs of one queue in the order of claims: a heap
-// for each kind and priority, so that a claim touches nothing that it may not
-// take.
+// queue holds the waiting jobs of one queue in the order of claims: a shelf
+// for each kind, so that a claim touches nothing that it may not take, and
+// the lanes of its targets.
 type queue struct {
 	name   string
 	paused bool
 	strict bool
+	limit  store.QueueLimit
 	counts map[job.State]int64
-	lanes  map[string]*[job.MaxPriority + 1]heap
+	plain  map[string]*shelf // by kind
+	lanes  map[string]*lane  // by target
 	less   func(a, b *row) bool
 }
 
@@ -27,7 +29,7 @@ func (s *Store) queue(name string) *queue {
 	if q == nil {
 		q = &queue{
 			name: name, counts: map[job.State]int64{},
-			lanes: map[string]*[job.MaxPriority + 1]heap{}, less: byDue(s.faults),
+			plain: map[string]*shelf{}, lanes: map[string]*lane{}, less: byDue(s.faults),
 		}
 		s.queues[name] = q
 	}
@@ -47,17 +49,48 @@ func byDue(faults fault.Set) func(a, b *row) bool {
 	}
 }
 
-// lane returns the heap that the job waits in.
-func (q *queue) lane(j *job.Job) *heap {
-	lane := q.lanes[j.Kind]
-	if lane == nil {
-		lane = &[job.MaxPriority + 1]heap{}
-		for p := range lane {
-			lane[p] = heap{less: q.less, place: place}
-		}
-		q.lanes[j.Kind] = lane
+// before orders all jobs of a place.
+func (q *queue) before(a, b *row) bool {
+	if a.job.Priority != b.job.Priority {
+		return a.job.Priority < b.job.Priority
 	}
-	return &lane[j.Priority]
+	return q.less(a, b)
+}
+
+// laneOf names the lane that the job waits in; empty = the plain one.
+func (q *queue) laneOf(j *job.Job) string {
+	switch {
+	case q.strict:
+		return ""
+	case j.Target != "":
+		return j.Target
+	case q.limit != store.QueueLimit{}:
+		return store.QueueTarget(q.name)
+	}
+	return ""
+}
+
+// shelve brings a queued row to where it waits.
+func (s *Store) shelve(r *row) {
+	q := s.queue(r.job.Queue)
+	if target := q.laneOf(&r.job); target != "" {
+		q.lane(target).push(r, s.asOf)
+	} else {
+		sh := q.plain[r.job.Kind]
+		if sh == nil {
+			sh = newShelf(q.less)
+			q.plain[r.job.Kind] = sh
+		}
+		sh.push(r)
+	}
+	s.wake()
+}
+
+// unshelve takes a row from where it waits, if it does.
+func (s *Store) unshelve(r *row) {
+	if sh := r.shelf; sh != nil {
+		sh.remove(r)
+	}
 }
 
 // least returns the first due row of the kinds, nil if there is none.
@@ -65,11 +98,11 @@ func (q *queue) least(now time.Time, kinds []string) *row {
 	for p := range job.MaxPriority + 1 {
 		var first *row
 		for _, kind := range kinds {
-			lane := q.lanes[kind]
-			if lane == nil {
+			sh := q.plain[kind]
+			if sh == nil {
 				continue
 			}
-			if r := lane[p].min(); r != nil && !r.job.DueAt.After(now) && (first == nil || q.less(r, first)) {
+			if r := sh.heaps[p].min(); r != nil && !r.job.DueAt.After(now) && (first == nil || q.less(r, first)) {
 				first = r
 			}
 		}
@@ -80,39 +113,37 @@ func (q *queue) least(now time.Time, kinds []string) *row {
 	return nil
 }
 
-// kinds lists all kinds that ever waited here.
+// kinds lists all kinds that ever waited here without a lane.
 func (q *queue) kinds() []string {
-	kinds := make([]string, 0, len(q.lanes))
-	for kind := range q.lanes {
+	kinds := make([]string, 0, len(q.plain))
+	for kind := range q.plain {
 		kinds = append(kinds, kind)
 	}
 	return kinds
 }
 
-// dueAt returns the earliest due time of the kinds; zero if nothing waits.
-func (q *queue) dueAt(kinds []string) time.Time {
+// dueAt returns the earliest due time of a job that no other blocks; zero if
+// nothing waits.
+func (q *queue) dueAt() time.Time {
 	var first time.Time
-	for _, kind := range kinds {
-		lane := q.lanes[kind]
-		if lane == nil {
-			continue
-		}
-		for p := range lane {
-			if r := lane[p].min(); r != nil && (first.IsZero() || r.job.DueAt.Before(first)) {
-				first = r.job.DueAt
-			}
+	for _, sh := range q.plain {
+		first = earliest(first, sh.dueAt())
+	}
+	for _, l := range q.lanes {
+		for _, p := range l.parts {
+			first = earliest(first, p.dueAt())
 		}
 	}
 	return first
 }
 
-// claim leases the least rows of the queue to the process.
+// claim leases the least rows of the queue's plain lane to the process.
 func (s *Store) claim(now time.Time, p *process, c store.Claim) []job.Job {
 	q := s.queues[c.Queue]
 	if q == nil || q.paused {
 		return nil
 	}
-	limit, kinds := c.Limit, slices.Compact(slices.Sorted(slices.Values(c.Kinds)))
+	limit, kinds := c.Limit, s.running(c.Kinds)
 	if q.strict && !s.faults.NoStrict {
 		if limit = min(limit, 1); q.counts[job.Running] > 0 {
 			return nil
@@ -130,20 +161,26 @@ func (s *Store) claim(now time.Time, p *process, c store.Claim) []job.Job {
 			break
 		}
 		if passed(&r.job, now) || s.faults.SkipLate && r.job.Epoch == 0 && r.job.Seq < s.cursor {
-			q.lane(&r.job).remove(r)
+			r.shelf.remove(r)
 			aside = append(aside, r)
 			continue
 		}
-		s.lease(r, now, p)
+		s.lease(r, now, p, true)
 		claimed = append(claimed, copied(&r.job))
 	}
 	for _, r := range aside {
-		q.lane(&r.job).push(r)
+		q.plain[r.job.Kind].push(r)
 	}
 	if s.faults.DoubleLease && len(claimed) < limit {
 		claimed = append(claimed, s.steal(now, p, c)...)
 	}
 	return claimed
+}
+
+// running returns the kinds, each once, without those that are paused.
+func (s *Store) running(kinds []string) []string {
+	list := slices.Compact(slices.Sorted(slices.Values(kinds)))
+	return slices.DeleteFunc(list, func(kind string) bool { return s.pausedKinds[kind] })
 }
 
 // next returns the row that a claim of the kinds looks at next. In a strict
@@ -164,12 +201,12 @@ func passed(j *job.Job, now time.Time) bool {
 	return !j.DeadlineAt.IsZero() && j.DeadlineAt.Before(now)
 }
 
-// lease gives a row to the process.
-func (s *Store) lease(r *row, now time.Time, p *process) {
+// lease gives a row to the process; begun unless it is a suspect, if at all.
+func (s *Store) lease(r *row, now time.Time, p *process, begun bool) {
 	s.cursor = max(s.cursor, r.job.Seq)
 	s.change(r, func(j *job.Job) {
 		j.State, j.Process, j.LeasedAt = job.Running, p.ID, now
-		j.Begun = j.History.Crashes < store.SuspectCrashes
+		j.Begun = begun && j.History.Crashes < store.SuspectCrashes
 		if !s.faults.SameEpoch {
 			j.Epoch++
 		}
@@ -180,7 +217,7 @@ func (s *Store) lease(r *row, now time.Time, p *process) {
 func (s *Store) steal(now time.Time, p *process, c store.Claim) []job.Job {
 	for _, r := range s.order {
 		if j := &r.job; j.State == job.Running && j.Queue == c.Queue && j.Process != p.ID {
-			s.lease(r, now, p)
+			s.lease(r, now, p, true)
 			return []job.Job{copied(j)}
 		}
 	}

@@ -66,7 +66,7 @@ func (s *Store) Queues(ctx context.Context) ([]store.QueueState, error) {
 	list := make([]store.QueueState, 0, len(s.queues))
 	for _, q := range s.queues {
 		list = append(list, store.QueueState{
-			Name: q.name, Paused: q.paused, Strict: q.strict, Counts: maps.Clone(q.counts), DueAt: q.dueAt(q.kinds()),
+			Name: q.name, Paused: q.paused, Strict: q.strict, Limit: q.limit, Counts: maps.Clone(q.counts), DueAt: q.dueAt(),
 		})
 	}
 	slices.SortFunc(list, func(a, b store.QueueState) int { return strings.Compare(a.Name, b.Name) })
@@ -133,11 +133,18 @@ func (s *Store) Ahead(ctx context.Context, now time.Time, seq int64, limit int) 
 	}
 	now = store.Instant(s.at(now))
 	q, n := s.queues[r.job.Queue], 0
-	for _, lane := range q.lanes {
-		for p := range r.job.Priority + 1 {
-			for _, other := range lane[p].rows {
-				before := p < r.job.Priority || q.less(other, r)
-				if before && !other.job.DueAt.After(now) && !passed(&other.job, now) {
+	var shelves []*shelf
+	if target := q.laneOf(&r.job); target == "" {
+		shelves = slices.Collect(maps.Values(q.plain))
+	} else if l := q.lanes[target]; l != nil {
+		for _, p := range l.parts {
+			shelves = append(shelves, p.shelf)
+		}
+	}
+	for _, sh := range shelves {
+		for p := range sh.heaps {
+			for _, other := range sh.heaps[p].rows {
+				if q.before(other, r) && !other.job.DueAt.After(now) && !passed(&other.job, now) {
 					n++
 				}
 			}

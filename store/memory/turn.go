@@ -3,6 +3,8 @@ package memory
 import (
 	"bytes"
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/ebbhq/ebb/job"
@@ -10,7 +12,7 @@ import (
 	"github.com/ebbhq/ebb/store"
 )
 
-// Turn settles, begins, releases and claims, in this order.
+// Turn settles, begins, releases, holds, claims and swaps, in this order.
 func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 	if err := store.CheckSettles(t.Settles); err != nil {
 		return store.Turned{}, err
@@ -43,8 +45,29 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 		}
 		answer.Released = append(answer.Released, r != nil)
 	}
+	for _, h := range t.Holds {
+		s.hold(h)
+	}
 	for _, c := range t.Claims {
 		answer.Claimed = append(answer.Claimed, s.claim(store.Instant(now), p, c)...)
+	}
+	plain := len(answer.Claimed)
+	for _, c := range t.Lanes {
+		answer.Claimed = append(answer.Claimed, s.claimLane(store.Instant(now), p, c)...)
+	}
+	asked := map[string]bool{}
+	for i := range answer.Claimed[plain:] {
+		j := &answer.Claimed[plain+i]
+		asked[s.queues[j.Queue].laneOf(j)] = true
+	}
+	for _, sw := range t.Swaps {
+		done := s.swap(sw)
+		if answer.Swapped = append(answer.Swapped, done); !done {
+			asked[sw.Target] = true
+		}
+	}
+	for _, target := range slices.Sorted(maps.Keys(asked)) {
+		answer.Gates = append(answer.Gates, s.gateOf(target))
 	}
 	return answer, nil
 }
@@ -118,6 +141,10 @@ func (s *Store) settle(r *row, now time.Time, process int64, st store.Settle) {
 			j.EndedAt = store.Instant(now)
 		}
 	})
+	s.headFailed(r)
+	if s.faults.LoseLooks && st.To == job.Queued {
+		s.hold(store.LaneHold{Queue: r.job.Queue, Target: s.queues[r.job.Queue].laneOf(&r.job), Until: store.Never})
+	}
 }
 
 // release gives a lease back: the job keeps its place in the order.

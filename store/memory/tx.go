@@ -20,8 +20,8 @@ var errConflict = errors.New("memory: the transaction's rows were changed by ano
 // seen by nobody before Commit, although sequence numbers are given at once:
 // as in a database, a job may commit after a later one.
 type Tx struct {
-	store   *Store
-	rows    []*row
+	store *Store
+	staged
 	settles []stagedSettle
 	ended   bool
 }
@@ -57,9 +57,16 @@ func (s *Store) EnqueueTx(ctx context.Context, tx any, now time.Time, jobs []job
 	if err != nil {
 		return nil, err
 	}
-	rows, answers, err := s.stage(now, jobs, t.rows)
-	t.rows = append(t.rows, rows...)
-	return answers, err
+	st, err := s.stage(now, jobs, t.rows)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range st.rows {
+		r.pending = true
+		s.lineUp(r) // later ones of its key wait for this transaction
+	}
+	t.rows, t.replaces = append(t.rows, st.rows...), append(t.replaces, st.replaces...)
+	return st.answers, nil
 }
 
 // SettleTx settles when tx, a *Tx, commits.
@@ -92,31 +99,58 @@ func (t *Tx) Commit() error {
 		return errTxDone
 	}
 	t.ended = true
-	for _, r := range t.rows {
-		if _, taken := s.holder(r.job.Unique, nil); taken {
-			return errConflict
-		}
+	s.asOf = time.Time{}
+	if t.conflicts() {
+		t.forget()
+		return errConflict
 	}
-	for _, st := range t.settles {
-		if s.leased(st.process, st.Ref) == nil {
-			return errConflict
-		}
-	}
-	for _, r := range t.rows {
-		s.add(r)
-	}
+	s.commit(t.staged)
 	for _, st := range t.settles {
 		if r := s.leased(st.process, st.Ref); r != nil {
+			s.asOf = store.Instant(st.now)
 			s.settle(r, st.now, st.process, st.Settle)
 		}
 	}
 	return nil
 }
 
+// conflicts reports whether another was faster.
+func (t *Tx) conflicts() bool {
+	s := t.store
+	for _, r := range t.rows {
+		if _, taken := s.holder(r.job.Unique, nil, r.job.EnqueuedAt); taken != 0 {
+			return true
+		}
+	}
+	for _, rep := range t.replaces {
+		if s.uniques[rep.Unique] != rep.row || !replaceable(&rep.row.job) {
+			return true
+		}
+	}
+	for _, st := range t.settles {
+		if s.leased(st.process, st.Ref) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// forget lets go of what the transaction kept waiting.
+func (t *Tx) forget() {
+	for _, r := range t.rows {
+		t.store.stepOut(r)
+		t.store.promote(keyOf(r))
+	}
+}
+
 // Rollback forgets everything. After Commit it does nothing.
 func (t *Tx) Rollback() error {
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()
-	t.ended = true
+	if !t.ended {
+		t.ended = true
+		t.store.asOf = time.Time{}
+		t.forget()
+	}
 	return nil
 }

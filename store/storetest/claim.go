@@ -58,6 +58,7 @@ var claimRules = []rule{
 	{"a claimed job is whole, leased and begun", func(s *script) {
 		p := s.process(t0)
 		n := job.New{Kind: "mail", Target: "x", Priority: 3, DeadlineAt: at(99), Args: []byte("a\x00b"), Trace: "t"}
+		s.must(s.StrictQueue(s.ctx, job.DefaultQueue, true)) // elsewhere a job with a target waits in its lane
 		seq := s.add(t0, n)[0]
 		j := s.claimOne(at(2.5), p)
 		n.Queue, n.Policy, n.DueAt = job.DefaultQueue, "default", t0

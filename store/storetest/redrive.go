@@ -42,6 +42,7 @@ func (s *script) letters(process int64) []int64 {
 		{job.New{Kind: "a", Queue: "q", Target: "y"}, failure.Crash, "f3", retry.CausePoison},
 	} {
 		now := at(float64(i * 10))
+		s.must(s.StrictQueue(s.ctx, l.n.Queue, true)) // claims do without lanes
 		seqs = append(seqs, s.add(now, l.n)[0])
 		st := ended(s.claimFrom(l.n.Queue, now, process, 1, l.n.Kind)[0], now, job.Failed, l.cause)
 		st.Attempt.Class, st.Fingerprint, st.Attempt.Error = l.class, l.print, "error "+l.print

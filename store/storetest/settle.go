@@ -36,6 +36,7 @@ var settleRules = []rule{
 	}},
 	{"to succeeded: result and end", func(s *script) {
 		p := s.process(t0)
+		s.must(s.StrictQueue(s.ctx, job.DefaultQueue, true)) // elsewhere a job with a target waits in its lane
 		seq := s.add(t0, job.New{Kind: "mail", Queue: job.DefaultQueue, Target: "x", Batch: "b", Args: []byte("args")})[0]
 		j := s.claimOne(at(1), p)
 		st := succeeded(j, at(2))

@@ -133,10 +133,10 @@ func (w *walk) describe(j job.Job) string {
 		due = instant(j.DueAt)
 	}
 	h := j.History
-	return fmt.Sprintf("%s %s/%s kind=%s queue=%s target=%s unique=%s policy=%s prio=%d due=%s deadline=%s args=%q"+
+	return fmt.Sprintf("%s %s/%s kind=%s queue=%s batch=%s unique=%s policy=%s prio=%d due=%s deadline=%s args=%q"+
 		" enqueued=%s ended=%s epoch=%d process=%s leased=%s begun=%t progress=%q result=%q"+
 		" last=%s/%s/%s/%s config=%s starts=%d attempts=%d waits=%d idle=%d crashes=%d free=%v first=%s delay=%s until=%s",
-		w.name(j.Seq), j.State, j.Cause, j.Kind, j.Queue, j.Target, j.Unique, j.Policy, j.Priority, due, instant(j.DeadlineAt), j.Args,
+		w.name(j.Seq), j.State, j.Cause, j.Kind, j.Queue, j.Batch, j.Unique, j.Policy, j.Priority, due, instant(j.DeadlineAt), j.Args,
 		instant(j.EnqueuedAt), instant(j.EndedAt), j.Epoch, w.holder(j.Process), instant(j.LeasedAt), j.Begun, j.Progress, j.Result,
 		j.LastClass, j.LastError, j.Fingerprint, j.Version, j.Config,
 		h.Starts, h.Attempts, h.Waits, h.Idle, h.Crashes, h.Free, instant(h.FirstStartAt), h.LastDelay, instant(h.DeadlineAt))

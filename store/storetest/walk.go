@@ -93,7 +93,7 @@ func (w *walk) step() {
 func (w *walk) enqueue() {
 	jobs := make([]job.New, 1+w.rng.IntN(6))
 	for i := range jobs {
-		n := job.New{Kind: pick(w, walkKinds), Queue: pick(w, walkQueues), Priority: w.rng.IntN(3), Target: pick(w, []string{"", "x", "y"})}
+		n := job.New{Kind: pick(w, walkKinds), Queue: pick(w, walkQueues), Priority: w.rng.IntN(3), Batch: pick(w, []string{"", "x", "y"})}
 		if w.chance(30) {
 			n.DueAt = w.now.Add(time.Duration(w.rng.IntN(60)-10) * time.Second)
 		}
@@ -365,7 +365,7 @@ func (w *walk) filter() store.Filter {
 	case 1:
 		f.Queue = pick(w, walkQueues)
 	case 2:
-		f.Target = "x"
+		f.Batch = "x"
 	case 3:
 		f.Class = pick(w, failure.Classes())
 	case 4:

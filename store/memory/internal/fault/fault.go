@@ -27,4 +27,10 @@ type Set struct {
 	KeepEpoch    bool // a kept lease stays under its epoch
 	EarlyBegin   bool // a kept lease begins before its due time
 	DoubleLease  bool // a claim that finds too little takes what another process runs
+
+	BlindSwap        bool // a gate is replaced whatever its version
+	KeepGrants       bool // a reap does not give permits back
+	BlockedClaimable bool // a job behind its key's head can be claimed
+	PromoteNewest    bool // the newest of a key is promoted
+	LoseLooks        bool // a settle to queued brings no look
 }
