@@ -1,0 +1,112 @@
+package dispatch
+
+import "time"
+
+// Next picks the next start, counts it as running and takes it from what
+// waits; false if nothing can start now. admit asks the gate of the item's
+// target for exactly this item: what it admits is started. What it refuses is
+// set aside, with all of its kind and policy in the lane, until the answer's
+// Until or, where that is zero, until Wake.
+func (f *Floor) Next(now time.Time, admit func(Item) Answer) (Item, bool) {
+	for f.timers.len() > 0 && !f.timers.members[0].until.After(now) {
+		f.queue(f.timers.members[0])
+	}
+	if f.running >= f.slots {
+		return Item{}, false
+	}
+	for {
+		e := f.pick(now)
+		if e == nil {
+			return Item{}, false
+		}
+		s := e.shelf
+		if s.kind == overdue {
+			if until := f.catchUpOf(s.lane.target).holds(s.account.limits.Batch, now); !until.IsZero() {
+				f.setAside(s, until)
+				continue
+			}
+		}
+		if answer := admit(e.item); !answer.Admit {
+			f.setAside(s, answer.Until)
+			continue
+		}
+		return f.start(e, now), true
+	}
+}
+
+// pick is the item whose turn it is by lanes and policies.
+func (f *Floor) pick(now time.Time) *entry {
+	plain := f.plain.best(f.slots, now)
+	if plain != nil && !f.plainHad {
+		return plain
+	}
+	var next *shelf
+	for _, a := range f.listed {
+		for i := range a.lines {
+			if line := &a.lines[i]; line.len() > 0 && a.open(kind(i), f.slots, now) {
+				if s := line.members[0]; next == nil || s.lane.ticket < next.lane.ticket {
+					next = s
+				}
+			}
+		}
+	}
+	if next == nil {
+		return plain
+	}
+	return next.lane.best(f.slots, now)
+}
+
+func (f *Floor) start(e *entry, now time.Time) Item {
+	i, s := e.item, e.shelf
+	f.running++
+	s.account.running++
+	if i.Retry {
+		s.account.retries++
+	}
+	if d := s.account.limits.Spacing; d > 0 {
+		s.account.nextAt = now.Add(d)
+	}
+	if s.kind == overdue {
+		f.catchUpOf(i.Target).started(now)
+	}
+	l := s.lane
+	f.plainHad = l == f.plain
+	if f.take(e); l != f.plain && l.waiting > 0 {
+		f.goLast(l)
+	}
+	return i
+}
+
+// NextAt is when Next can help by the passing of time alone: now if something
+// may go, else the earliest end of a spacing, a catch-up or a gate's hold;
+// zero if only an Ended, a Wake or an Add can help.
+func (f *Floor) NextAt(now time.Time) time.Time {
+	if f.running >= f.slots {
+		return time.Time{}
+	}
+	var at time.Time
+	earlier := func(t time.Time) {
+		if t.Before(now) {
+			t = now
+		}
+		if at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	if f.timers.len() > 0 {
+		earlier(f.timers.members[0].until)
+	}
+	for _, a := range f.listed {
+		for i := range a.lines {
+			if a.lines[i].len() > 0 && a.room(kind(i), f.slots) {
+				earlier(a.nextAt)
+			}
+		}
+	}
+	for _, s := range f.plain.shelves {
+		if s.state == queued && s.account.room(s.kind, f.slots) {
+			earlier(s.account.nextAt)
+		}
+	}
+	return at
+}
