@@ -122,3 +122,29 @@ func (w *Worker) startOf(parent context.Context) *run {
 	r.begun, r.startedAt = true, w.now()
 	return r
 }
+
+// TestClaimDoesNotWaitForResults: while the results of a large claim gather,
+// the other half of the slots is claimed for.
+func TestClaimDoesNotWaitForResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 4 * gatherFrom
+		var began atomic.Int32
+		open := make(chan struct{})
+		s := newStore()
+		enqueue(t, s, times(n, job.New{Kind: "k"})...)
+		start := time.Now()
+		r := newRig(t, s, Config{
+			Concurrency: n, Turns: 2, Policies: []policy.Policy{wide(policy.DefaultName, nil)},
+			Handlers: map[string]Handler{"k": func(context.Context, *Task) error { began.Add(1); <-open; return nil }},
+		})
+		synctest.Wait()
+		if got, after := began.Load(), time.Since(start); got != n || after != 0 {
+			t.Errorf("%d began after %s, want all %d at once", got, after, n)
+		}
+		close(open)
+		pass(time.Second)
+		if got := len(r.seen(Settled)); got != n {
+			t.Errorf("%d settled, want all %d", got, n)
+		}
+	})
+}

@@ -63,7 +63,7 @@ func (l *loop) keep(p paper) {
 // when the store is idle; while turns are under way, results gather.
 func (l *loop) launch() {
 	for l.process != 0 && l.turns < l.config.Turns {
-		if now := l.machine(); now.Before(l.pauseUntil) || l.lingering(now) && l.phase == working {
+		if now := l.machine(); now.Before(l.pauseUntil) || l.lingering(now) && l.phase == working && !l.idling() {
 			return
 		}
 		if l.doubt {
@@ -86,6 +86,16 @@ func (l *loop) launch() {
 		})
 	}
 }
+
+// idling reports whether the store has nothing to do for us although a whole
+// turn's part of the slots is free: then a claim does not wait for results, so
+// that handlers run while the store is at work, and the other way round.
+func (l *loop) idling() bool {
+	return l.turns == 0 && l.free() >= l.part() && l.limits.claimable(l.now())
+}
+
+// part is how many slots one turn may ask for.
+func (l *loop) part() int { return (l.config.Concurrency + l.config.Turns - 1) / l.config.Turns }
 
 // prepare gathers what the next turn carries; nil if nothing.
 func (l *loop) prepare() *turn {
@@ -125,8 +135,7 @@ func (l *loop) prepare() *turn {
 
 // ask adds claims for the free slots, at most this turn's part of them.
 func (l *loop) ask(t *turn, now time.Time) {
-	part := (l.config.Concurrency + l.config.Turns - 1) / l.config.Turns
-	free := min(part, l.free())
+	free := min(l.part(), l.free())
 	if l.phase != working || l.doubt || free <= 0 || len(l.suspects) >= l.config.Concurrency {
 		return
 	}
