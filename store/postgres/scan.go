@@ -20,16 +20,18 @@ import (
 // What lies behind that place is not forgotten: a transaction may commit a job
 // late, a lease may be given back. So a claim that finds less than it asked
 // for looks behind as well, in the same statement, and under a backlog one
-// claim in every Sweep begins at the start. Both wait only while such looks are
-// known to be dear: they may take one part in sweepShare of the time. A claim
-// that found too little without looking behind wakes its worker when one may.
+// claim in every Sweep begins at the start. While such looks are known to be
+// dear, both wait: a claim that finds too little owes a look to the next, so
+// that a job that comes into an idle queue does not wait for it, and wakes its
+// worker for that; and all looks may take one part in sweepShare of the time.
 //
 // A claim with a now of its own always looks at everything: its clock says
 // nothing about what others have committed.
 const (
 	sweepShare = 20
-	// cheap is a look that may be taken at any time.
-	cheap = 2 * time.Millisecond
+	// cheap is a look that may be taken at any time. A dearer one would be
+	// noticed by a job that starts in an idle queue: it waits for its share.
+	cheap = 250 * time.Microsecond
 	// behind is how far before the clock a claim that found everything begins
 	// the next time: transactions as short as this commit in any order.
 	behind = 100 * time.Millisecond
@@ -59,6 +61,8 @@ type lane struct {
 	lowered int           // how often lower moved it back
 	sweptAt time.Time     // when a claim last looked at everything
 	cost    time.Duration // of that look
+	owed    bool          // the last claim found too little and did not look
+	backlog bool          // the last claim found all that it asked for
 }
 
 // scan is the way of one claim.
@@ -105,8 +109,10 @@ func (s *scans) begin(queue string, kinds []string) *scanned {
 		l = &lane{queue: queue}
 		s.lanes[key] = l
 	}
-	c := &scanned{lane: l, lowered: l.lowered, whole: time.Since(l.sweptAt) >= max(s.every, l.rest())}
-	c.behind = !c.whole && l.mayLook() <= 0
+	c := &scanned{lane: l, lowered: l.lowered}
+	may := l.cost <= cheap || l.owed || l.backlog
+	c.whole = may && time.Since(l.sweptAt) >= max(s.every, l.rest())
+	c.behind = may && !c.whole && l.mayLook() <= 0
 	for p := range levels {
 		low := l.at[p]
 		if c.whole {
@@ -155,7 +161,8 @@ func (s *scans) end(c *scanned, jobs []job.Job, full bool, now time.Time, took t
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := c.lane
-	if !full && !c.whole && !c.behind {
+	l.backlog, l.owed = full, !full && !c.whole && !c.behind
+	if l.owed {
 		again = max(l.mayLook(), cheap)
 	}
 	if c.whole || c.behind && !full {
@@ -188,7 +195,7 @@ func (s *scans) forget(c *scanned) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.lane.at, c.lane.sweptAt = [levels]place{}, time.Time{}
+	c.lane.at, c.lane.sweptAt, c.lane.owed = [levels]place{}, time.Time{}, true
 	c.lane.lowered++
 }
 

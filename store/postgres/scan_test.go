@@ -123,6 +123,31 @@ func TestACheapLookIsAlwaysTaken(t *testing.T) {
 	})
 }
 
+// TestADearLookIsOwed: a job that comes into an idle queue does not wait for a
+// look behind; the claim after it looks.
+func TestADearLookIsOwed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scans{every: time.Second}
+		s.end(s.begin("q", nil), nil, false, time.Now(), 2*time.Millisecond)
+		for range 3 {
+			pass(time.Minute)
+			c := s.begin("q", nil)
+			if c.whole || c.behind {
+				t.Fatalf("the first claim after a while: %+v, want no look", c)
+			}
+			if again := s.end(c, claimed(0, 1, time.Now()), false, time.Now(), 0); again != cheap {
+				t.Errorf("owes a look after %s, want %s", again, cheap)
+			}
+			if c = s.begin("q", nil); !c.whole {
+				t.Fatalf("the claim after it: %+v, want a look", c)
+			}
+			if again := s.end(c, nil, false, time.Now(), 2*time.Millisecond); again != 0 {
+				t.Errorf("looked and is to look again after %s", again)
+			}
+		}
+	})
+}
+
 func TestADearLookIsRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scans{every: time.Second}
