@@ -212,3 +212,30 @@ func TestAReaperWaitsForTheTurnUnderWay(t *testing.T) {
 		}
 	}
 }
+
+// TestAFrozenReaperLetsGo: a reaper that stops in the middle keeps neither the
+// process that it took for dead nor anybody else waiting.
+func TestAFrozenReaperLetsGo(t *testing.T) {
+	for name, options := range map[string]postgres.Options{
+		"session": {IdleTimeout: 20 * time.Millisecond}, "pooler": {IdleTimeout: 20 * time.Millisecond, Pooler: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := migrated(t)
+			s, frozen := open(t, url, postgres.Options{}), open(t, url, options)
+			p := register(t, s)
+			mail(t, s, 2)
+			claim(t, s, p, 1)
+			var second []job.Job
+			_, reaped, err := frozen.Reap(t.Context(), time.Time{}, p, 0, func(job.Job) store.Settle {
+				second = claim(t, s, p, 1) // waits for the reaper's lock
+				return store.Settle{To: job.Queued}
+			})
+			if len(second) != 1 {
+				t.Errorf("the process claimed %d while a reaper was frozen, want 1", len(second))
+			}
+			if err == nil || reaped {
+				t.Errorf("the reaper went on as if nothing had been: %v", err)
+			}
+		})
+	}
+}

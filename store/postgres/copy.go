@@ -28,7 +28,7 @@ func (s *Store) enqueueCopy(ctx context.Context, b *batch) (answers []store.Enqu
 	first := &pgx.Batch{}
 	first.Queue("BEGIN")
 	if s.options.Pooler {
-		first.QueuedQueries = append(first.QueuedQueries, pooled().QueuedQueries...)
+		first.QueuedQueries = append(first.QueuedQueries, s.options.pooled().QueuedQueries...)
 	}
 	queues, added := b.counts()
 	first.Queue(statement("count_enqueued"), queues, added)

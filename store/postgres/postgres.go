@@ -26,6 +26,10 @@ type Options struct {
 	// StatementTimeout is when the server gives a statement up; 0 = one
 	// minute, negative = never.
 	StatementTimeout time.Duration
+	// IdleTimeout is when the server ends a transaction of the store's whose
+	// process has fallen silent, frozen in the middle of it, and gives its
+	// locks free; 0 = 10 seconds, negative = never.
+	IdleTimeout time.Duration
 	// Poll is how often Wakes wakes where LISTEN does not work; 0 = one
 	// second.
 	Poll time.Duration
@@ -71,6 +75,9 @@ var plans = map[string]string{
 	"jit":              "off",
 }
 
+// idleTimeout ends a session that waits inside a transaction.
+const idleTimeout = "idle_in_transaction_session_timeout"
+
 // Open connects and checks the schema: an empty database gets it, another
 // version is refused with store.ErrSchema.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
@@ -103,6 +110,9 @@ func (o Options) filled() Options {
 	if o.StatementTimeout == 0 {
 		o.StatementTimeout = time.Minute
 	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = 10 * time.Second
+	}
 	if o.Poll == 0 {
 		o.Poll = time.Second
 	}
@@ -133,6 +143,9 @@ func (o Options) apply(config *pgxpool.Config) {
 	if o.StatementTimeout > 0 {
 		set("statement_timeout", fmt.Sprint(o.StatementTimeout.Milliseconds()))
 	}
+	if o.IdleTimeout > 0 {
+		set(idleTimeout, fmt.Sprint(o.IdleTimeout.Milliseconds()))
+	}
 }
 
 // Now returns the database's clock.
@@ -155,14 +168,17 @@ func (s *Store) Close() error {
 // answer is given to the function that was queued with it.
 func (s *Store) send(ctx context.Context, b *pgx.Batch) error {
 	if s.options.Pooler {
-		b.QueuedQueries = append(pooled().QueuedQueries, b.QueuedQueries...)
+		b.QueuedQueries = append(s.options.pooled().QueuedQueries, b.QueuedQueries...)
 	}
 	return s.pool.SendBatch(ctx, b).Close()
 }
 
-// pooled are the settings of plans for one transaction.
-func pooled() *pgx.Batch {
+// pooled are the session's settings for one transaction.
+func (o Options) pooled() *pgx.Batch {
 	b := &pgx.Batch{}
+	if o.IdleTimeout > 0 {
+		b.Queue("SELECT set_config($1, $2, true)", idleTimeout, fmt.Sprint(o.IdleTimeout.Milliseconds()))
+	}
 	for name, value := range plans {
 		b.Queue("SELECT set_config($1, $2, true)", name, value)
 	}
@@ -173,7 +189,7 @@ func pooled() *pgx.Batch {
 func (s *Store) inTx(ctx context.Context, f func(tx pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if s.options.Pooler {
-			if err := tx.SendBatch(ctx, pooled()).Close(); err != nil {
+			if err := tx.SendBatch(ctx, s.options.pooled()).Close(); err != nil {
 				return err
 			}
 		}
