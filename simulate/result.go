@@ -265,7 +265,7 @@ type Histogram struct {
 }
 
 // QuantileError is the greatest relative error of a quantile.
-const QuantileError = 1.0 / 256
+const QuantileError = 1.0 / (2 * sketchSize)
 
 // Estimate is one scalar measure over the runs.
 type Estimate struct {

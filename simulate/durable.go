@@ -1,0 +1,210 @@
+package simulate
+
+import (
+	"time"
+
+	"github.com/ebbhq/ebb/dispatch"
+	"github.com/ebbhq/ebb/policy"
+)
+
+// unlimited is the number of slots of a process without a limit.
+const unlimited = 1 << 30
+
+// newFloor makes the floor of a durable process.
+func (k *kernel) newFloor(cl *client, workers int) *dispatch.Floor {
+	if workers == 0 {
+		workers = unlimited
+	}
+	f := dispatch.New(workers, k.origin)
+	f.SetPolicy(cl.policy.Name, dispatch.LimitsOf(cl.policy))
+	return f
+}
+
+// enqueue makes a new job due at once.
+func (k *kernel) enqueue(i int32) {
+	j := k.jobs.at(i)
+	p := &k.procs[j.proc]
+	if most := k.clients[j.client].maxWaiting; most > 0 {
+		if firsts, _ := p.floor.Waiting(k.nameOf(j)); firsts >= most {
+			k.turnAway(i)
+			return
+		}
+	}
+	k.requeue(i)
+}
+
+func (k *kernel) nameOf(j *job) string { return k.clients[j.client].targets[j.target].name }
+
+// requeue puts a due job on the floor, or starts it in the slot it kept.
+func (k *kernel) requeue(i int32) {
+	j := k.jobs.at(i)
+	j.due = k.now
+	switch {
+	case k.clients[j.client].targets[j.target].disabled:
+		k.fail(i, disabled)
+	case j.slot:
+		k.resume(i)
+	default:
+		j.stage = queued
+		p := &k.procs[j.proc]
+		p.items[j.seq] = i
+		p.floor.Add(k.itemOf(j))
+		if l := k.laneOf(j); l != none {
+			k.join(i, &k.lanes[l])
+			k.watch(l)
+		}
+		k.pump(j.proc)
+	}
+}
+
+// itemOf is a job as the floor knows it.
+func (k *kernel) itemOf(j *job) dispatch.Item {
+	return dispatch.Item{
+		ID: j.seq, Target: k.nameOf(j), Policy: k.clients[j.client].policy.Name, Retry: j.history.Starts > 0,
+		Priority: int(j.priority), DueAt: k.origin.Add(time.Duration(j.due)),
+	}
+}
+
+// pump starts what may start of a process.
+func (k *kernel) pump(proc int32) {
+	p := &k.procs[proc]
+	if p.pumping {
+		p.again = true
+		return
+	}
+	p.pumping = true
+	for again := true; again; again = p.again {
+		p.again = false
+		for {
+			item, ok := p.floor.Next(k.time(), p.admit)
+			if !ok {
+				break
+			}
+			i := p.items[item.ID]
+			delete(p.items, item.ID)
+			j := k.jobs.at(i)
+			j.slot, j.onFloor = true, item.Retry
+			if l := k.laneOf(j); l != none {
+				k.quit(i, &k.lanes[l])
+			}
+			k.begin(i)
+			k.spacedFrom(p)
+		}
+	}
+	p.pumping = false
+	k.agenda.cancel(&p.event)
+	if at := p.floor.NextAt(k.time()); !at.IsZero() {
+		p.event = k.agenda.add(max(k.instant(at), k.now+1), rankBegin, doFloor, proc)
+	}
+}
+
+// floorDue is a time at which a floor may start something.
+func (k *kernel) floorDue(proc int32) {
+	k.procs[proc].event = 0
+	k.pump(proc)
+}
+
+// admitter asks the gate on behalf of a floor.
+func (k *kernel) admitter(proc int32) func(dispatch.Item) dispatch.Answer {
+	return func(item dispatch.Item) dispatch.Answer {
+		p := &k.procs[proc]
+		if k.now < p.nextAt { // a kept job started
+			return dispatch.Answer{Until: k.origin.Add(time.Duration(p.nextAt))}
+		}
+		i := p.items[item.ID]
+		l := k.laneOf(k.jobs.at(i))
+		if l == none {
+			return dispatch.Answer{Admit: true}
+		}
+		v := k.ask(i, &k.lanes[l])
+		if !v.Admit {
+			k.watch(l)
+		}
+		return dispatch.Answer{Admit: v.Admit, Until: v.Until}
+	}
+}
+
+// wakeFloors tells the floors of a lane's client that its gate has changed.
+func (k *kernel) wakeFloors(ln *lane) {
+	cl := &k.clients[ln.client]
+	first, last := cl.firstProc, cl.firstProc+cl.procCount
+	if cl.gatesEach > 0 {
+		first += ln.proc
+		last = first + 1
+	}
+	for p := first; p < last; p++ {
+		if len(k.procs[p].items) > 0 {
+			k.procs[p].floor.Wake(cl.targets[ln.target].name)
+			k.pump(p)
+		}
+	}
+}
+
+// spacedFrom notes the instant of a start, for the kept jobs' spacing.
+func (k *kernel) spacedFrom(p *process) {
+	p.nextAt = k.now + int64(k.clients[p.client].policy.Spacing)
+}
+
+// resume starts a job in the slot it kept, when the spacing allows.
+func (k *kernel) resume(i int32) {
+	j := k.jobs.at(i)
+	p := &k.procs[j.proc]
+	if k.now < p.nextAt {
+		j.stage = delayed
+		j.event = k.agenda.add(p.nextAt, rankEnd, doStart, i)
+		return
+	}
+	k.admit(i)
+	if j.stage == flying {
+		k.spacedFrom(p)
+	}
+}
+
+// unqueue frees the slot of a durable start that ended and will be tried
+// again, unless the policy keeps it.
+func (k *kernel) unqueue(i int32) {
+	j := k.jobs.at(i)
+	cl := &k.clients[j.client]
+	if cl.mode == Durable && cl.policy.Slot != policy.SlotKeep {
+		k.freeSlot(i)
+	}
+}
+
+// freeSlot gives a slot back to the floor.
+func (k *kernel) freeSlot(i int32) {
+	j := k.jobs.at(i)
+	if !j.slot {
+		return
+	}
+	j.slot = false
+	item := k.itemOf(j)
+	item.Retry = j.onFloor
+	k.procs[j.proc].floor.Ended(item)
+	k.pump(j.proc)
+}
+
+// unfloor takes a job that leaves away from the floor, waiting or running.
+func (k *kernel) unfloor(i int32) {
+	j := k.jobs.at(i)
+	if j.stage == queued {
+		p := &k.procs[j.proc]
+		if p.floor.Remove(j.seq) {
+			delete(p.items, j.seq)
+		}
+		if l := k.laneOf(j); l != none {
+			k.quit(i, &k.lanes[l])
+		}
+		j.stage = delayed
+	}
+	k.freeSlot(i)
+}
+
+// dueAt is when a durable job that waits so long is due: stores keep whole
+// microseconds and round up.
+func (k *kernel) dueAt(d int64) int64 {
+	at := k.after(d)
+	if over := (k.origin.UnixNano() + at) % 1000; over > 0 {
+		at += 1000 - over
+	}
+	return at
+}

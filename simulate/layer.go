@@ -1,0 +1,79 @@
+package simulate
+
+import "github.com/ebbhq/ebb/gate"
+
+// layerCall is one dependency of a node at work.
+type layerCall struct {
+	client int32
+	count  int
+	share  timeline
+	random stream
+}
+
+// nextCall makes a request's next call of its own, or completes it.
+func (k *kernel) nextCall(r int32) {
+	q := k.requests.at(r)
+	n := &k.nodes[q.node]
+	for q.repeat == 0 {
+		q.call++
+		if int(q.call) == len(n.calls) {
+			k.complete(r, true)
+			return
+		}
+		c := &n.calls[q.call]
+		if p := c.share.at(k.now); p >= 1 || c.random.unit() < p {
+			q.repeat = int32(c.count)
+		}
+	}
+	q.repeat--
+	k.arrive(n.calls[q.call].client, int32(n.copy), none, r, 0)
+}
+
+// called is the end of a request's own call.
+func (k *kernel) called(r int32, ok bool) {
+	q := k.requests.at(r)
+	q.inner = none
+	if ok {
+		k.nextCall(r)
+		return
+	}
+	n := &k.nodes[q.node]
+	q.failure, q.after = n.failed.failure, n.failed.after.draw(&n.answers)
+	k.complete(r, false)
+}
+
+// cancelJob ends a layer's call that nobody waits for any more.
+func (k *kernel) cancelJob(i int32) {
+	j := k.jobs.at(i)
+	k.requests.at(j.parent).inner = none
+	j.parent = none
+	if j.stage == flying {
+		m := &k.clients[j.client].meter
+		if j.request != none {
+			k.giveUp(j.request)
+			j.request = none
+		}
+		k.agenda.cancel(&j.timeout)
+		k.disconnect(i)
+		m.inFlight.add(k.now, -1)
+		m.depth.add(k.now, 1)
+		j.stage = delayed
+		k.abandon(i)
+	}
+	j.cause = cancelled
+	k.bury(i)
+}
+
+// abandon gives a permit back without an outcome.
+func (k *kernel) abandon(i int32) {
+	j := k.jobs.at(i)
+	cl := &k.clients[j.client]
+	if cl.firstGate == none {
+		return
+	}
+	cell := &k.gates[k.gateOf(j)]
+	cell.state, _ = gate.Step(cl.gate, cell.state, gate.Abandon{Retry: j.asRetry, Probe: j.probe}, k.time(), 0)
+	for _, l := range cell.lanes {
+		k.wake(l)
+	}
+}
