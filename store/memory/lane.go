@@ -166,7 +166,9 @@ func (s *Store) claimLane(now time.Time, p *process, c store.LaneClaim) []job.Jo
 func (s *Store) discover(now time.Time, p *process, q *queue, kinds []string, c store.LaneClaim) []job.Job {
 	var found []*serving
 	for _, l := range q.lanes {
-		if v := serve(l, kinds, &c); len(v.parts) > 0 && !v.look.After(now) {
+		v := serve(l, kinds, &c)
+		v.parts = slices.DeleteFunc(v.parts, func(p *part) bool { return p.look.After(now) })
+		if len(v.parts) > 0 {
 			found = append(found, v)
 		}
 	}

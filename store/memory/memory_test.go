@@ -19,15 +19,19 @@ func open(*testing.T) store.Store { return memory.New(memory.Config{}) }
 
 func TestStore(t *testing.T) { storetest.Run(t, open) }
 
-func TestTransactions(t *testing.T) {
-	storetest.RunTx(t, func(*testing.T) storetest.Joinable {
-		s := memory.New(memory.Config{})
-		return storetest.Joinable{Store: s, Concurrent: true, Begin: func() storetest.Tx {
-			tx := s.Begin()
-			return storetest.Tx{Join: tx, Commit: tx.Commit, Rollback: tx.Rollback}
-		}}
-	})
+func TestFlow(t *testing.T) { storetest.RunFlow(t, open) }
+
+func joinable(*testing.T) storetest.Joinable {
+	s := memory.New(memory.Config{})
+	return storetest.Joinable{Store: s, Concurrent: true, Begin: func() storetest.Tx {
+		tx := s.Begin()
+		return storetest.Tx{Join: tx, Commit: tx.Commit, Rollback: tx.Rollback}
+	}}
 }
+
+func TestTransactions(t *testing.T) { storetest.RunTx(t, joinable) }
+
+func TestFlowTransactions(t *testing.T) { storetest.RunFlowTx(t, joinable) }
 
 // The traces of this store are those that all others are compared with.
 func TestTraces(t *testing.T) {
