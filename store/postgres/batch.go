@@ -32,20 +32,32 @@ func prepare(now time.Time, jobs []job.New) (*batch, error) {
 	if now.IsZero() {
 		clock = time.Unix(0, 0) // Prepare needs one; what it fills in is not used
 	}
-	b := &batch{now: store.Instant(now), jobs: make([]job.New, 0, len(jobs))}
-	for _, n := range jobs {
-		unset := n.DueAt.IsZero()
-		n, err := store.Prepare(clock, n)
+	b := &batch{now: store.Instant(now), jobs: make([]job.New, len(jobs))}
+	for i := range jobs {
+		if i > 0 && alike(&jobs[i], &jobs[i-1]) {
+			b.jobs[i] = b.jobs[i-1]
+			b.jobs[i].Args = jobs[i].Args
+			continue
+		}
+		n, err := store.Prepare(clock, jobs[i])
 		if err != nil {
 			return nil, err
 		}
-		if unset {
+		if jobs[i].DueAt.IsZero() {
 			n.DueAt = b.now
 		}
-		b.jobs = append(b.jobs, n)
+		b.jobs[i] = n
 		b.keyed = b.keyed || n.Unique != ""
 	}
 	return b, nil
+}
+
+// alike reports whether two jobs differ in their arguments only, as most of a
+// big batch do: then one check is enough.
+func alike(a, b *job.New) bool {
+	return a.Kind == b.Kind && a.Queue == b.Queue && a.Policy == b.Policy && a.Target == b.Target && a.Key == b.Key &&
+		a.Unique == b.Unique && a.Batch == b.Batch && a.Trace == b.Trace && a.Priority == b.Priority &&
+		a.DueAt.Equal(b.DueAt) && a.DeadlineAt.Equal(b.DeadlineAt)
 }
 
 // parameters are those of the enqueue statements: the jobs by column.

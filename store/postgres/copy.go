@@ -40,10 +40,12 @@ func (s *Store) enqueueCopy(ctx context.Context, b *batch) (answers []store.Enqu
 		})
 	})
 	told = s.wakes.along(first)
-	if err := conn.SendBatch(ctx, first).Close(); err != nil {
+	begun := conn.SendBatch(ctx, first)
+	c := newCopying(b) // while the database works
+	if err := begun.Close(); err != nil {
 		return nil, false, err
 	}
-	c := newCopying(b, seqs, now)
+	c.number(seqs, now)
 	if _, err := conn.Conn().PgConn().CopyFrom(ctx, c, c.statement()+"; COMMIT"); err != nil {
 		return nil, false, err
 	}
@@ -59,11 +61,11 @@ func (s *Store) enqueueCopy(ctx context.Context, b *batch) (answers []store.Enqu
 type copying struct {
 	jobs    []job.New
 	seqs    []int64
-	now     int64 // of the transaction
 	at      int64 // when the jobs are enqueued
+	clock   bool  // that is the transaction's clock
 	columns []copyColumn
 	queue   string // of the job before
-	number  int32  // that queue's
+	queueNo int32  // that queue's
 	numbers map[string]int32
 	next    int    // the job that is written next
 	ready   []byte // written and not read yet
@@ -94,10 +96,10 @@ var copySometimes = []copyColumn{
 		if !n.DueAt.IsZero() {
 			due = micros(n.DueAt)
 		}
-		return binary.BigEndian.AppendUint64(buf, uint64(due)), due != c.now
+		return binary.BigEndian.AppendUint64(buf, uint64(due)), !c.clock || !n.DueAt.IsZero()
 	}, true},
 	{"enqueued_at", func(c *copying, buf []byte, _ *job.New) ([]byte, bool) {
-		return binary.BigEndian.AppendUint64(buf, uint64(c.at)), c.at != c.now
+		return binary.BigEndian.AppendUint64(buf, uint64(c.at)), !c.clock
 	}, true},
 	{"priority", func(_ *copying, buf []byte, n *job.New) ([]byte, bool) {
 		return binary.BigEndian.AppendUint16(buf, uint16(n.Priority)), n.Priority != 0
@@ -121,11 +123,8 @@ var copySometimes = []copyColumn{
 	{"trace", text(func(n *job.New) string { return n.Trace }), false},
 }
 
-func newCopying(b *batch, seqs []int64, now time.Time) *copying {
-	c := &copying{jobs: b.jobs, seqs: seqs, now: micros(now), at: micros(now), numbers: b.queueNumbers, buffer: make([]byte, 0, copyBuffer+4<<10)}
-	if !b.now.IsZero() {
-		c.at = micros(b.now)
-	}
+func newCopying(b *batch) *copying {
+	c := &copying{jobs: b.jobs, at: micros(b.now), clock: b.now.IsZero(), numbers: b.queueNumbers, buffer: make([]byte, 0, copyBuffer+4<<10)}
 	missing := slices.Clone(copySometimes)
 	for i := range c.jobs {
 		missing = slices.DeleteFunc(missing, func(column copyColumn) bool {
@@ -140,6 +139,14 @@ func newCopying(b *batch, seqs []int64, now time.Time) *copying {
 	c.buffer = append(c.buffer, "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
 	c.ready = c.buffer
 	return c
+}
+
+// number gives the jobs their sequence numbers, and the transaction's clock.
+func (c *copying) number(seqs []int64, now time.Time) {
+	c.seqs = seqs
+	if c.clock {
+		c.at = micros(now)
+	}
 }
 
 func (c *copying) statement() string {
@@ -178,13 +185,13 @@ func (c *copying) Read(p []byte) (int, error) {
 func (c *copying) row() {
 	n := &c.jobs[c.next]
 	if n.Queue != c.queue {
-		c.queue, c.number = n.Queue, c.numbers[n.Queue]
+		c.queue, c.queueNo = n.Queue, c.numbers[n.Queue]
 	}
 	buf := binary.BigEndian.AppendUint16(c.buffer, uint16(3+len(c.columns)))
 	buf = binary.BigEndian.AppendUint32(buf, 8)
 	buf = binary.BigEndian.AppendUint64(buf, uint64(c.seqs[c.next]))
 	buf = binary.BigEndian.AppendUint32(buf, 4)
-	buf = binary.BigEndian.AppendUint32(buf, uint32(c.number))
+	buf = binary.BigEndian.AppendUint32(buf, uint32(c.queueNo))
 	buf = binary.BigEndian.AppendUint32(buf, uint32(len(n.Kind)))
 	buf = append(buf, n.Kind...)
 	for _, column := range c.columns {
