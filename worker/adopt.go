@@ -14,12 +14,16 @@ func (l *loop) adopt() {
 		return
 	}
 	l.adopting = true
-	process := l.process
+	process, targets := l.process, l.lanes.doubtful()
 	l.group.Go(func() {
 		ctx, cancel := l.call(l.side)
 		defer cancel()
 		found, err := l.leasedBy(ctx, process)
-		l.mail.post(func(l *loop) { l.adopted(process, found, err) })
+		var gates []store.Gate
+		if err == nil && len(targets) > 0 {
+			gates, err = l.flow.Gates(ctx, targets)
+		}
+		l.mail.post(func(l *loop) { l.adopted(process, found, gates, err) })
 	})
 }
 
@@ -44,7 +48,7 @@ func (w *Worker) leasedBy(ctx context.Context, process int64) ([]job.Job, error)
 	}
 }
 
-func (l *loop) adopted(process int64, found []job.Job, err error) {
+func (l *loop) adopted(process int64, found []job.Job, gates []store.Gate, err error) {
 	l.adopting = false
 	if process != l.process {
 		return
@@ -57,6 +61,11 @@ func (l *loop) adopted(process int64, found []job.Job, err error) {
 	}
 	l.doubt = false
 	now := l.now()
+	for i := range gates {
+		if b := l.lanes.booths[gates[i].Target]; b != nil && b.ghost != nil {
+			b.reconcile(process, gates[i], now, l.config.Seed)
+		}
+	}
 	for i := range found {
 		r := l.leases[found[i].Seq]
 		switch {

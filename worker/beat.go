@@ -66,6 +66,7 @@ func (w *Worker) watch(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			w.tell(Event{What: Erred, Text: "watch", Err: err})
 		}
+		w.mail.post(func(l *loop) { l.keepsHouse(eldest && err == nil) })
 		wait = min(w.config.Beat, next)
 		if eldest && err == nil {
 			wait = min(wait, house.keep(ctx))

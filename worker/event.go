@@ -23,10 +23,14 @@ type Event struct {
 	To job.State
 	// Took is how long the handler ran.
 	Took time.Duration
-	// Count is how many leases Reaped ended, jobs Redriven moved, and handlers
-	// were given up and have not returned when one got Stuck.
+	// Count is how many leases Reaped ended, jobs Redriven moved, Expired ended
+	// and Fired enqueued, and handlers that were given up and have not returned
+	// when one got Stuck.
 	Count int
-	// Text says why a job was Held, and where in the store an Erred call was.
+	// Target is whose gate an event is of; queue:NAME is a queue's own.
+	Target string
+	// Text says why a job was Held, until when a gate opened or was paused,
+	// which schedule Fired, and where in the store an Erred call was.
 	Text string
 	// Err is what went wrong in the store or in taking part.
 	Err error
@@ -47,10 +51,19 @@ const (
 	Reaped     EventKind = "reaped"     // another process was taken for dead
 	Lost       EventKind = "lost"       // this process was taken for dead
 	Redriven   EventKind = "redriven"   // dead letters or parked jobs were queued again
-	Erred      EventKind = "erred"      // a call of the store failed; it is made again
-	Draining   EventKind = "draining"   // the first stop
-	Stopping   EventKind = "stopping"   // the second: contexts end
-	Stopped    EventKind = "stopped"    // nothing is left
+	Expired    EventKind = "expired"    // waiting jobs were failed or parked: held too long, or their target is disabled
+	Fired      EventKind = "fired"      // a schedule enqueued its jobs
+
+	Probing        EventKind = "probing"         // the job starts as the probe of an open breaker
+	GateOpened     EventKind = "gate_opened"     // the breaker of a target opened, by a result of this process
+	GateClosed     EventKind = "gate_closed"     // … closed: the target is well
+	GatePaused     EventKind = "gate_paused"     // a target asked for a pause
+	TargetDisabled EventKind = "target_disabled" // a target takes no work any more
+
+	Erred    EventKind = "erred"    // a call of the store failed; it is made again
+	Draining EventKind = "draining" // the first stop
+	Stopping EventKind = "stopping" // the second: contexts end
+	Stopped  EventKind = "stopped"  // nothing is left
 )
 
 // observe tells of a job: what is said of it in e, and the rest.

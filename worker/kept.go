@@ -66,6 +66,10 @@ func (l *loop) resume(t *turn, now time.Time) {
 			return false
 		}
 		r.pace.kept--
+		if l.lanes != nil && !late && l.lanes.isLane(&r.job) {
+			l.arriveLane(r, now)
+			return true
+		}
 		if late { // whoever keeps the deadlines ends it
 			l.giveBack(r, "its deadline has passed")
 			l.limits.wake(r.job.Queue)

@@ -47,6 +47,7 @@ type loop struct {
 	suspect  *run   // the one that runs, or is about to
 	kept     []*run // unbegun leases that wait in their slots
 	doomed   map[*run]error
+	lanes    *lanes // nil where the store keeps no gates
 
 	turns      int       // under way
 	pauseUntil time.Time // machine time; the store is away
@@ -67,6 +68,16 @@ type loop struct {
 	pollAt    time.Time // machine time
 	stepAt    time.Time // machine time of the next step of a stop
 
+	lawAsking     bool
+	lawAt         time.Time // machine time; when the orders for queues are read again
+	eldest        bool      // this process keeps house
+	sweeping      bool
+	sweepDue      bool      // with the next look
+	sweepAt       time.Time // policy time
+	firing        bool
+	periodicAt    time.Time // policy time of the next schedule
+	periodicStale bool      // schedules should be read again
+
 	quiets       []chan struct{}
 	policyAlarm  alarm
 	machineAlarm alarm
@@ -86,6 +97,9 @@ func newLoop(calls, side context.Context, w *Worker) *loop {
 		policyAlarm: alarm{clock: w.clock}, machineAlarm: alarm{clock: w.config.Machine},
 	}
 	l.runs, l.end = context.WithCancelCause(calls)
+	if w.flow != nil {
+		l.lanes, l.periodicStale = l.newLanes(w.now()), true
+	}
 	return l
 }
 
@@ -97,10 +111,14 @@ func (l *loop) run() error {
 		l.read()
 		l.passPolicyTime()
 		l.passMachineTime()
+		l.serve(l.now())
+		l.askLaws()
 		l.launch()
 		l.askDue()
+		l.askSweep()
+		l.askPeriodics()
 		if l.phase != working {
-			if len(l.leases) == 0 && l.running == 0 && l.turns == 0 && !l.doubt {
+			if len(l.leases) == 0 && l.running == 0 && l.turns == 0 && !l.doubt && l.lanes.clear() {
 				return nil
 			}
 			if l.phase == leaving && !l.machine().Before(l.stepAt) {
@@ -161,6 +179,7 @@ func (l *loop) nextPolicy(now time.Time) time.Time {
 	if l.phase == working {
 		at = earlier(at, earlier(l.dues.next(), l.storeDue))
 		at = earlier(at, l.nextKept(now))
+		at = earlier(at, l.nextLane(now))
 	}
 	return at
 }
@@ -168,7 +187,7 @@ func (l *loop) nextPolicy(now time.Time) time.Time {
 func (l *loop) nextMachine(now time.Time) time.Time {
 	at := l.stepAt
 	if l.phase == working {
-		at = l.pollAt
+		at = earlier(l.pollAt, l.nextDiscovery(now))
 	}
 	if now.Before(l.pauseUntil) {
 		at = earlier(at, l.pauseUntil)
@@ -207,6 +226,7 @@ func (l *loop) passMachineTime() {
 	now := l.machine()
 	if !now.Before(l.pollAt) {
 		l.pollAt = now.Add(l.config.Poll)
+		l.sweepDue, l.periodicStale = true, true
 		l.wake()
 	}
 	if !l.doubtAt.IsZero() && !now.Before(l.doubtAt) {
@@ -231,6 +251,7 @@ func (l *loop) passMachineTime() {
 func (l *loop) wake() {
 	l.limits.wake("")
 	l.dueStale = true
+	l.wakeLanes()
 }
 
 // arrive takes in a lease.
@@ -249,6 +270,8 @@ func (l *loop) arrive(j *job.Job, now time.Time) {
 	case r.policy == nil:
 		l.unknownPolicy(r, now)
 		l.pending = append(l.pending, r)
+	case l.lanes != nil && l.lanes.isLane(j):
+		l.arriveLane(r, now)
 	default:
 		l.admit(r, way, now)
 	}
@@ -306,6 +329,9 @@ func (l *loop) finished(r *run) {
 	r.pace.running--
 	r.unwatch()
 	delete(l.doomed, r)
+	if r.entry != nil && r.process == l.process {
+		l.endLane(r)
+	}
 	if r.batch == l.batch && l.young > 0 {
 		l.young--
 	}

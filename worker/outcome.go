@@ -63,7 +63,9 @@ func (r *run) succeeded(now time.Time, s *store.Settle, a *job.Attempt) {
 	defer r.mu.Unlock()
 	*s = store.Settle{Ref: r.ref(), To: job.Succeeded, History: r.counted(), Result: r.result, Attempt: a}
 	s.History.Attempts++
+	by, held := r.hold()
 	*a = job.Attempt{
+		HeldBy: by, Held: held,
 		Seq: r.job.Seq, Start: s.History.Starts, Epoch: r.job.Epoch, Process: r.process,
 		StartedAt: r.began(), EndedAt: now, OK: true, Counted: retry.CountedAttempt, Version: r.policy.Version,
 	}
@@ -80,8 +82,9 @@ func (r *run) failed(now time.Time, err error, stack string) {
 	s := settleOf(r.ref(), f, d, w.fingerprint)
 	s.Attempt = attemptOf(&r.job, r.process, began, now, f, d)
 	s.Attempt.Stack = stack
+	s.Attempt.HeldBy, s.Attempt.Held = r.hold()
 	r.settle, r.verdict = &s, verdict{to: s.To}
-	if w.config.Observe != nil {
+	if w.config.Observe != nil || r.entry != nil {
 		r.verdict.why = &judgement{f, d}
 	}
 }
@@ -95,6 +98,7 @@ func (r *run) cancelled(now time.Time, err error) {
 	r.mu.Unlock()
 	a := attemptOf(&r.job, r.process, began, now, f, retry.Decision{Counted: retry.CountedApart, Rule: "operator/cancel", Version: r.policy.Version, Next: h})
 	a.Action = "cancel"
+	a.HeldBy, a.Held = r.hold()
 	r.settle = &store.Settle{Ref: r.ref(), To: job.Cancelled, History: h, Attempt: a, Fingerprint: Fingerprint(f)}
 	r.verdict = verdict{to: job.Cancelled, why: &judgement{failure: f}}
 }

@@ -41,6 +41,7 @@ type run struct {
 	begun  bool // the handler was let begin
 	batch  int  // the claim it came with
 	link   link
+	entry  *entry    // of work that must pass a gate; nil = none
 	killAt time.Time // when a handler whose context ended is given up
 
 	beginAt  time.Time // when a kept lease may begin

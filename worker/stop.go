@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"time"
+
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
 )
@@ -31,6 +33,7 @@ func (l *loop) drain() {
 		l.giveBack(r, "stopping")
 	}
 	l.kept = nil
+	l.drainLanes()
 	if l.process == 0 { // nothing was settled since the process was lost
 		l.cancelAll()
 	}
@@ -74,7 +77,7 @@ func (l *loop) order(process int64, refs []store.Ref) {
 func (l *loop) cancelUnbegun(r *run) {
 	r.settle = &store.Settle{Ref: r.ref(), To: job.Cancelled, History: r.job.History}
 	r.verdict = verdict{to: job.Cancelled}
-	if l.unkeep(r) {
+	if l.unkeep(r) || r.entry != nil && l.unwait(r) {
 		l.pending = append(l.pending, r)
 		return
 	}
@@ -99,6 +102,7 @@ func (l *loop) lost(process int64) {
 			l.doom(r, ErrLeaseLost)
 		}
 	}
+	l.loseLanes()
 	clear(l.leases)
 	for _, r := range l.kept {
 		r.pace.kept--
@@ -126,6 +130,7 @@ func (l *loop) enlist() {
 		}
 		l.mail.post(func(l *loop) {
 			l.process = l.Worker.process.Load()
+			l.lawAt, l.periodicStale = time.Time{}, true
 			l.wake()
 		})
 	})
@@ -146,7 +151,7 @@ func (l *loop) hush() {
 }
 
 func (l *loop) quiet() bool {
-	busy := l.running > 0 || l.turns > 0 || len(l.leases) > len(l.kept)
-	asking := l.wantsDue() || l.dueAsking || l.doubt || l.adopting || l.limits.claimable(l.now())
+	busy := l.running > 0 || l.turns > 0 || len(l.leases) > len(l.kept)+l.lanes.waiting()
+	asking := l.wantsDue() || l.dueAsking || l.doubt || l.adopting || l.limits.claimable(l.now()) || l.asksLanes()
 	return l.process != 0 && !busy && !asking
 }

@@ -173,6 +173,9 @@ func (r *run) uncounted() retry.History {
 // counted returns the history with this start in it. The caller holds mu.
 func (r *run) counted() retry.History {
 	h := r.uncounted().Started(r.began())
+	if r.entry != nil {
+		h.Held += r.entry.heldFor
+	}
 	if r.progressed != nil {
 		h = h.Progressed(r.policy)
 	}

@@ -30,6 +30,7 @@ type turn struct {
 	returns  []*run
 	asks     []asked
 	reserved int
+	lanes    laneTurn
 }
 
 // paper is what settles are written on. It is used again when a turn has come
@@ -116,15 +117,17 @@ func (l *loop) prepare() *turn {
 		}
 	}
 	l.resume(t, now)
-	if r := l.nextSuspect(now); r != nil {
+	if r := l.nextSuspect(now, false); r != nil {
 		l.begin(t, r)
 	}
+	l.serveTurn(t, now)
 	t.returns, l.returns = l.returns, nil
 	for _, r := range t.returns {
 		t.Release = append(t.Release, r.ref())
 	}
 	l.ask(t, now)
-	if len(t.runs) == 0 && len(t.Release) == 0 && len(t.Begin) == 0 && len(t.Claims) == 0 {
+	if len(t.runs) == 0 && len(t.Release) == 0 && len(t.Begin) == 0 && len(t.Claims) == 0 &&
+		len(t.Swaps) == 0 && len(t.Lanes) == 0 && len(t.lanes.starts) == 0 {
 		return nil
 	}
 	if last := len(l.papers) - 1; last >= 0 {
@@ -135,7 +138,7 @@ func (l *loop) prepare() *turn {
 
 // ask adds claims for the free slots, at most this turn's part of them.
 func (l *loop) ask(t *turn, now time.Time) {
-	free := min(l.part(), l.free())
+	free := min(l.part(), l.plainRoom())
 	if l.phase != working || l.doubt || free <= 0 || len(l.suspects) >= l.config.Concurrency {
 		return
 	}
@@ -150,13 +153,14 @@ func (l *loop) ask(t *turn, now time.Time) {
 // free counts slots that nobody runs in or has asked for.
 func (l *loop) free() int { return l.config.Concurrency - l.running - l.reserved - len(l.kept) }
 
-// nextSuspect returns the suspect whose turn it is.
-func (l *loop) nextSuspect(now time.Time) *run {
+// nextSuspect returns the suspect whose turn it is, of lanes or of the others.
+func (l *loop) nextSuspect(now time.Time, lane bool) *run {
 	if l.suspect != nil || len(l.suspects) == 0 || l.phase != working || l.free() <= 0 {
 		return nil
 	}
 	for i, r := range l.suspects {
-		if r.pace.admits(now) {
+		isLane := l.lanes != nil && l.lanes.isLane(&r.job)
+		if isLane == lane && r.pace.admits(now) && (!lane || l.admitSuspect(r, now)) {
 			l.suspects = slices.Delete(l.suspects, i, i+1)
 			return r
 		}
@@ -172,7 +176,9 @@ func (l *loop) turned(t *turn, answer store.Turned, err error) {
 		a.lane.pace.reserved -= a.limit
 	}
 	for _, r := range t.begins {
-		r.pace.reserved--
+		if r.entry == nil {
+			r.pace.reserved--
+		}
 	}
 	switch {
 	case errors.Is(err, store.ErrLostProcess):
@@ -191,12 +197,16 @@ func (l *loop) turned(t *turn, answer store.Turned, err error) {
 	}
 	l.settled(t, answer)
 	for i, r := range t.begins {
-		l.began(r, answer.Begun[i])
+		if r.entry == nil {
+			l.began(r, answer.Begun[i])
+		}
 	}
 	for _, r := range t.returns {
 		delete(l.leases, r.job.Seq)
 	}
+	l.turnedLanes(t, &answer)
 	l.claimed(t, answer.Claimed)
+	l.foundLanes(t, answer.Claimed, answer.Gates)
 }
 
 // failedTurn keeps what the turn carried for the next. Whether it was done is
@@ -216,9 +226,12 @@ func (l *loop) failedTurn(t *turn, err error) {
 	}
 	l.returns = append(t.returns, l.returns...)
 	for _, r := range t.begins {
-		l.unbegun(r, r.beginAt)
+		if r.entry == nil {
+			l.unbegun(r, r.beginAt)
+		}
 	}
-	if len(t.Claims) > 0 || slices.ContainsFunc(t.runs, func(r *run) bool { return r.settle != nil && r.settle.Keep }) {
+	l.failedLanes(t)
+	if len(t.Claims) > 0 || len(t.Lanes) > 0 || len(t.Swaps) > 0 || slices.ContainsFunc(t.runs, func(r *run) bool { return r.settle != nil && r.settle.Keep }) {
 		// A call that we gave up may still be done: look again by then.
 		l.doubt, l.doubtAt = true, l.machine().Add(l.config.Lease)
 	}
@@ -271,9 +284,12 @@ func settledEvent(r *run, done bool) Event {
 func (l *loop) claimed(t *turn, jobs []job.Job) {
 	for _, a := range t.asks {
 		n := len(jobs)
-		if len(t.asks) > 1 {
+		if len(t.asks) > 1 || len(t.Lanes) > 0 {
 			n = 0
 			for i := range jobs {
+				if len(t.Lanes) > 0 && l.lanes.isLane(&jobs[i]) {
+					continue
+				}
 				if jobs[i].Queue == a.lane.queue && slices.Contains(a.lane.kinds, jobs[i].Kind) {
 					n++
 				}
@@ -282,6 +298,9 @@ func (l *loop) claimed(t *turn, jobs []job.Job) {
 		if n >= a.limit {
 			a.lane.hungry = true
 		}
+	}
+	if len(t.Lanes) > 0 {
+		l.learnLaws(jobs)
 	}
 	running, now := l.running, l.now()
 	l.batch++

@@ -1,0 +1,292 @@
+package worker
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/ebbhq/ebb/gate"
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/store"
+)
+
+const (
+	// sweepEvery is how often work of held targets is looked over for what was
+	// held too long. Policy time.
+	sweepEvery = time.Second
+	// endRows is the most that one step ends.
+	endRows = 1000
+	// targetPage is how many gates are read at once.
+	targetPage = 500
+	// probeActor signs the redrives of parked work.
+	probeActor = "ebb: target probe"
+)
+
+// A sweep ends the work of targets that was held longer than its policy's
+// max_hold, parks that of disabled targets, and sends a probe of what was
+// parked so. The eldest process does it for all, with each poll and, while a
+// target holds its work, on policy time. Two may do it at once: every step is
+// a transaction of the store's own.
+
+// sweepResult is what a sweep found.
+type sweepResult struct {
+	nextAt time.Time // policy time of the next one; zero = with the next poll
+	ended  int
+	moved  bool // something was queued again
+}
+
+// askSweep sweeps if it is time.
+func (l *loop) askSweep() {
+	if l.lanes == nil || l.sweeping || !l.eldest || l.process == 0 || l.phase != working {
+		return
+	}
+	now := l.now()
+	timely := l.sweepDue || !l.sweepAt.IsZero() && !now.Before(l.sweepAt)
+	if !timely || l.machine().Before(l.pauseUntil) {
+		return
+	}
+	l.sweepDue, l.sweepAt, l.sweeping = false, time.Time{}, true
+	l.group.Go(func() {
+		ctx, cancel := l.call(l.side)
+		defer cancel()
+		found, err := l.sweep(ctx, now)
+		l.mail.post(func(l *loop) { l.swept(found, err) })
+	})
+}
+
+func (l *loop) swept(found sweepResult, err error) {
+	l.sweeping = false
+	if err != nil {
+		l.failures++
+		l.pauseUntil = l.machine().Add(l.delay(l.failures))
+		l.sweepDue = true
+		l.tell(Event{What: Erred, Text: "holds", Err: err})
+		return
+	}
+	l.sweepAt = found.nextAt
+	if found.ended > 0 {
+		l.tell(Event{What: Expired, Count: found.ended})
+	}
+	if found.moved {
+		l.wake()
+	}
+}
+
+// sweep looks over all targets.
+func (w *Worker) sweep(ctx context.Context, now time.Time) (sweepResult, error) {
+	var found sweepResult
+	parked, err := w.store.Matching(ctx, parkedOf(""), 1)
+	if err != nil {
+		return found, err
+	}
+	for after := ""; ; {
+		page, err := w.flow.Targets(ctx, after, targetPage)
+		if err != nil {
+			return found, err
+		}
+		for i := range page {
+			g := &page[i]
+			after = g.Target
+			n, next, err := w.endHeld(ctx, g, now)
+			if err != nil {
+				return found, err
+			}
+			found.ended += n
+			found.nextAt = earlier(found.nextAt, next)
+			if parked == 0 && n == 0 {
+				continue
+			}
+			moved, next, err := w.probeParked(ctx, g, now)
+			if err != nil {
+				return found, err
+			}
+			found.moved = found.moved || moved
+			found.nextAt = earlier(found.nextAt, next)
+		}
+		if len(page) < targetPage {
+			return found, nil
+		}
+	}
+}
+
+// endHeld ends what the target has held too long, and returns when to look
+// again; zero = nothing of it is held by what counts.
+func (w *Worker) endHeld(ctx context.Context, g *store.Gate, now time.Time) (ended int, next time.Time, err error) {
+	if g.Disabled != "" {
+		return w.parkDisabled(ctx, g.Target)
+	}
+	soon := time.Duration(-1)
+	for _, name := range slices.Sorted(maps.Keys(w.policies)) {
+		p := w.policies[name]
+		if !p.Gate || p.MaxHold <= 0 {
+			continue
+		}
+		for _, isRetry := range []bool{false, true} {
+			if left := holdLeft(&g.State, now, p.MaxHold, isRetry); left >= 0 && (soon < 0 || left < soon) {
+				soon = left
+			}
+			cutoff, ok := g.State.HeldCutoff(now, p.MaxHold, isRetry)
+			if !ok {
+				continue
+			}
+			n, err := w.endAll(ctx, endingOf(p, store.Ending{Target: g.Target, Policy: name, DueBy: cutoff, Retries: isRetry}))
+			ended += n
+			if err != nil {
+				return ended, next, err
+			}
+		}
+	}
+	if soon < 0 {
+		return ended, next, nil
+	}
+	next = now.Add(max(soon, sweepEvery))
+	n, first, err := w.endHeldBefore(ctx, g, now)
+	if !first.IsZero() && first.Before(next) {
+		next = first
+		if least := now.Add(sweepEvery); next.Before(least) {
+			next = least
+		}
+	}
+	return ended + n, next, err
+}
+
+// holdLeft is how long the present hold must still last until work that was
+// due before it has been held for so long; negative where nothing is held now.
+func holdLeft(s *gate.State, now time.Time, limit time.Duration, isRetry bool) time.Duration {
+	const moment = time.Microsecond
+	if s.HeldBetween(now, now.Add(moment), isRetry) == 0 {
+		return -1
+	}
+	return max(0, limit-s.HeldBetween(time.Time{}, now, isRetry))
+}
+
+// endHeldBefore ends jobs that earlier holds had taken a part of the time of.
+func (w *Worker) endHeldBefore(ctx context.Context, g *store.Gate, now time.Time) (ended int, next time.Time, err error) {
+	over := make(map[*policy.Policy][]int64)
+	for after := int64(0); ; {
+		jobs, err := w.flow.HeldBefore(ctx, g.Target, after, endRows)
+		if err != nil {
+			return 0, next, err
+		}
+		for i := range jobs {
+			j := &jobs[i]
+			after = j.Seq
+			p := w.policyOf(j)
+			if p == nil || !p.Gate || p.MaxHold <= 0 {
+				continue
+			}
+			isRetry := store.Retrying(j.History)
+			left := p.MaxHold - j.History.Held - g.State.HeldBetween(j.DueAt, now, isRetry)
+			switch {
+			case j.DueAt.After(now):
+			case left <= 0:
+				over[p] = append(over[p], j.Seq)
+			default:
+				next = earlier(next, now.Add(left))
+			}
+		}
+		if len(jobs) < endRows {
+			break
+		}
+	}
+	for p, seqs := range over {
+		for part := range slices.Chunk(seqs, endRows) {
+			n, err := w.flow.EndWaiting(ctx, w.storeNow(), endingOf(p, store.Ending{Target: g.Target, Seqs: part, Any: true, DueBy: store.Never, Limit: endRows}))
+			ended += n
+			if err != nil {
+				return ended, next, err
+			}
+		}
+	}
+	return ended, next, nil
+}
+
+// endingOf says what becomes of work that the policy's max_hold ends.
+func endingOf(p *policy.Policy, e store.Ending) store.Ending {
+	e.To, e.Cause = job.Failed, retry.CauseExpired
+	if p.OnHoldEnd == policy.HoldPark {
+		e.To, e.Cause = job.Parked, retry.CauseTargetDown
+	}
+	return e
+}
+
+// endAll ends all that is selected, step by step.
+func (w *Worker) endAll(ctx context.Context, e store.Ending) (ended int, err error) {
+	for e.Limit = endRows; ; {
+		n, err := w.flow.EndWaiting(ctx, w.storeNow(), e)
+		if ended += n; err != nil || n < endRows {
+			return ended, err
+		}
+	}
+}
+
+// parkDisabled parks what waits for a target that takes no work any more.
+func (w *Worker) parkDisabled(ctx context.Context, target string) (ended int, next time.Time, err error) {
+	e := store.Ending{Target: target, Any: true, DueBy: store.Never, To: job.Parked, Cause: job.Disabled}
+	if ended, err = w.endAll(ctx, e); err != nil {
+		return ended, next, err
+	}
+	for e.Limit = endRows; ; {
+		jobs, err := w.flow.HeldBefore(ctx, target, 0, endRows)
+		if err != nil || len(jobs) == 0 {
+			return ended, next, err
+		}
+		e.Seqs = e.Seqs[:0]
+		for i := range jobs {
+			e.Seqs = append(e.Seqs, jobs[i].Seq)
+		}
+		n, err := w.flow.EndWaiting(ctx, w.storeNow(), e)
+		if ended += n; err != nil || n == 0 {
+			return ended, next, err
+		}
+	}
+}
+
+// parkedOf selects what was parked because its target was down.
+func parkedOf(target string) store.Filter {
+	return store.Filter{State: job.Parked, Cause: retry.CauseTargetDown, Target: target}
+}
+
+// probeParked keeps an eye on a target whose work was parked: one job per open
+// time of the breaker goes out to see, and when the target is back all go, in
+// their order. Both are redrives, so they go on whoever carries them.
+func (w *Worker) probeParked(ctx context.Context, g *store.Gate, now time.Time) (moved bool, next time.Time, err error) {
+	if g.Disabled != "" {
+		return false, next, nil
+	}
+	n, err := w.store.Matching(ctx, parkedOf(g.Target), 1)
+	if err != nil || n == 0 {
+		return false, next, err
+	}
+	interval := w.probeEvery(g.Policy)
+	next = now.Add(min(interval, time.Minute))
+	back := g.State.Phase == gate.Closed || g.State.Phase == gate.Ramping
+	redrives, err := w.store.Redrives(ctx, targetPage)
+	if err != nil {
+		return false, next, err
+	}
+	for _, r := range redrives {
+		ours := r.DoneAt.IsZero() && r.Actor == probeActor && r.Filter.Target == g.Target
+		if ours && (r.Rate == 0) == back {
+			return false, next, nil
+		}
+	}
+	order := store.Redrive{Filter: parkedOf(g.Target), Actor: probeActor}
+	if !back {
+		order.Rate = 1 / interval.Seconds()
+	}
+	_, err = w.store.StartRedrive(ctx, w.storeNow(), order)
+	return err == nil, next, err
+}
+
+// probeEvery is the time between two probes of parked work.
+func (w *Worker) probeEvery(name string) time.Duration {
+	p := w.policies[name]
+	if p == nil {
+		p = w.policies[policy.DefaultName]
+	}
+	return max(p.Breaker.Open, sweepEvery)
+}

@@ -1,0 +1,189 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/store"
+)
+
+// wakeLanes means that lanes may be there to be discovered.
+func (l *loop) wakeLanes() {
+	if l.lanes != nil {
+		for _, queue := range l.config.Queues {
+			l.lanes.hungry[queue] = true
+		}
+	}
+}
+
+// nextLane returns when, by time alone, work of lanes may start, give up its
+// place or must be told of, and when the house or a schedule is due.
+func (l *loop) nextLane(now time.Time) time.Time {
+	la := l.lanes
+	if la == nil {
+		return time.Time{}
+	}
+	at := earlier(la.floor.NextAt(now), l.periodicAt)
+	if l.eldest {
+		at = earlier(at, l.sweepAt)
+	}
+	for _, r := range la.paced {
+		for _, got := range r.entry.permits[:r.entry.held] {
+			if got.startAt.After(now) {
+				at = earlier(at, got.startAt)
+			}
+		}
+	}
+	for _, n := range la.order {
+		for _, r := range n.runs {
+			if !r.entry.stays {
+				at = earlier(at, r.entry.arrivedAt.Add(grantLife))
+			}
+		}
+	}
+	for _, b := range la.booths {
+		if b.idle > 0 {
+			at = earlier(at, b.until)
+		}
+		if len(b.events) > 0 && b.sent == nil {
+			at = earlier(at, b.renewAt())
+		}
+	}
+	return at
+}
+
+// nextDiscovery is the machine time of a discovery that was put off.
+func (l *loop) nextDiscovery(now time.Time) time.Time {
+	if l.lanes == nil || len(l.lanes.hungry) == 0 {
+		return time.Time{}
+	}
+	if at := l.lanes.emptyAt.Add(discoverRest); at.After(now) {
+		return at
+	}
+	return time.Time{}
+}
+
+// asksLanes reports whether lanes have something to ask the store now.
+func (l *loop) asksLanes() bool {
+	la := l.lanes
+	if la == nil {
+		return false
+	}
+	now := l.now()
+	if len(la.hungry) > 0 && l.laneRoom(now) > 0 || l.lawAsking || l.sweeping || l.firing || l.periodicStale {
+		return true
+	}
+	if l.eldest && !l.sweepAt.IsZero() && !now.Before(l.sweepAt) || !l.periodicAt.IsZero() && !now.Before(l.periodicAt) {
+		return true
+	}
+	for _, b := range la.booths {
+		if b.sent != nil || b.due(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// waiting counts the leases that wait for nothing but time or others.
+func (la *lanes) waiting() int {
+	if la == nil {
+		return 0
+	}
+	count := len(la.paced)
+	for _, n := range la.order {
+		count += len(n.runs)
+	}
+	return count
+}
+
+// clear reports whether no permit is held and nothing is left to tell.
+func (la *lanes) clear() bool {
+	if la == nil {
+		return true
+	}
+	for _, b := range la.booths {
+		if b.firsts+b.retries > 0 || len(b.events) > 0 || b.sent != nil || b.ghost != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// drainLanes gives back what has not started; the next turns give back the
+// permits.
+func (l *loop) drainLanes() {
+	la := l.lanes
+	if la == nil {
+		return
+	}
+	now := l.now()
+	for _, r := range append(la.begins, la.paced...) {
+		l.leaveSlot(r, now)
+		l.giveBack(r, "stopping")
+	}
+	la.begins, la.paced = nil, nil
+	for _, n := range la.order {
+		for len(n.runs) > 0 {
+			r := n.runs[0]
+			l.unline(r)
+			l.giveBack(r, "stopping")
+		}
+		la.shallow(n)
+	}
+	la.hungry = make(map[string]bool)
+}
+
+// loseLanes forgets everything: the leases and the permits are others' now.
+func (l *loop) loseLanes() {
+	if l.lanes == nil {
+		return
+	}
+	for _, r := range l.leases {
+		if r.entry != nil && r.entry.reserved {
+			l.unreserve(r)
+		}
+	}
+	laws := l.lanes.laws
+	l.lanes = l.newLanes(l.now())
+	l.lanes.laws = laws
+	l.sweepAt, l.periodicAt = time.Time{}, time.Time{}
+}
+
+// unwait takes a lease that has not begun out of where it waits; false if a
+// turn under way has it.
+func (l *loop) unwait(r *run) bool {
+	la := l.lanes
+	if l.unline(r) {
+		return true
+	}
+	for _, list := range []*[]*run{&la.begins, &la.paced} {
+		for i, s := range *list {
+			if s == r {
+				*list = append((*list)[:i], (*list)[i+1:]...)
+				l.leaveSlot(r, l.now())
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// learnLaws notices jobs that came by a lane because their queue has a limit
+// that is not known here yet.
+func (l *loop) learnLaws(jobs []job.Job) {
+	for i := range jobs {
+		j := &jobs[i]
+		suspect := j.History.Crashes >= store.SuspectCrashes
+		if j.Target == "" && !j.Begun && !suspect && !l.lanes.laws[j.Queue].limited() {
+			l.suspectLaw(j.Queue)
+		}
+	}
+}
+
+// keepsHouse says whether this process is the eldest.
+func (l *loop) keepsHouse(eldest bool) {
+	if eldest && !l.eldest {
+		l.sweepDue = true
+	}
+	l.eldest = eldest
+}

@@ -1,0 +1,101 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/ebbhq/ebb/gate"
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/store"
+)
+
+// law is what an operator ordered for a queue.
+type law struct {
+	strict bool
+	limit  bool
+	config *gate.Config // of the limit
+}
+
+// limited reports whether the queue's work passes a gate of its own.
+func (w law) limited() bool { return w.limit }
+
+// lawEvery is how often the orders for queues are read: those that bring work
+// into another lane are noticed at once, by the work. Machine time.
+const lawEvery = time.Minute
+
+// readLaws reads the orders for queues that have any.
+func (w *Worker) readLaws(ctx context.Context) (map[string]law, error) {
+	queues, err := w.store.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	laws := make(map[string]law)
+	for _, q := range queues {
+		none := store.QueueLimit{}
+		if !q.Strict && q.Limit == none {
+			continue
+		}
+		laws[q.Name] = law{strict: q.Strict, limit: q.Limit != none, config: &gate.Config{
+			Keep: grantLife, PerTarget: policy.PerTarget{Concurrency: q.Limit.Concurrency, Rate: q.Limit.Rate},
+		}}
+	}
+	return laws, nil
+}
+
+// askLaws reads them again where that is due.
+func (l *loop) askLaws() {
+	if l.lanes == nil || l.lawAsking || l.process == 0 || l.phase != working {
+		return
+	}
+	if now := l.machine(); now.Before(l.lawAt) || now.Before(l.pauseUntil) {
+		return
+	}
+	l.lawAsking = true
+	l.group.Go(func() {
+		ctx, cancel := l.call(l.side)
+		defer cancel()
+		laws, err := l.readLaws(ctx)
+		l.mail.post(func(l *loop) { l.answeredLaws(laws, err) })
+	})
+}
+
+func (l *loop) answeredLaws(laws map[string]law, err error) {
+	l.lawAsking, l.lawAt = false, l.machine().Add(lawEvery)
+	if err != nil {
+		l.failures++
+		l.pauseUntil = l.machine().Add(l.delay(l.failures))
+		l.lawAt = l.pauseUntil
+		l.tell(Event{What: Erred, Text: "queues", Err: err})
+		return
+	}
+	l.lanes.setLaws(laws)
+}
+
+// setLaws applies the orders. A queue whose limit was lifted has a gate that
+// holds nothing, for what is on its way.
+func (la *lanes) setLaws(laws map[string]law) {
+	for name := range la.laws {
+		if _, still := laws[name]; !still {
+			if b := la.booths[store.QueueTarget(name)]; b != nil {
+				b.config = &gate.Config{Keep: grantLife}
+			}
+		}
+	}
+	la.laws = laws
+	for name, w := range laws {
+		if b := la.booths[store.QueueTarget(name)]; b != nil {
+			b.config = w.config
+			b.forget()
+			for target := range b.barred {
+				delete(b.barred, target)
+				la.floor.Wake(target)
+			}
+		}
+	}
+}
+
+// suspectLaw notes that a queue seems to have a limit that is not known yet.
+func (l *loop) suspectLaw(queue string) {
+	l.lanes.laws[queue] = law{limit: true}
+	l.lawAt = time.Time{}
+}
