@@ -23,6 +23,7 @@ const (
 	doDeadline             // arg: a job
 	doThere                // arg: a request that reaches its node
 	doServed               // arg: a request whose service ends
+	doOverdue              // arg: a request that has waited long enough
 	doBack                 // arg: a request whose answer reaches the caller
 	doWork                 // arg: a request whose caller has worked on the row
 	doLane                 // arg: a lane whose hold may end by time

@@ -85,6 +85,7 @@ func (c *checker) downstream(path string, d *Downstream) {
 		c.count(path+".queue", *d.Queue)
 	}
 	c.answer(path+".full", &d.Full)
+	c.dist(path+".max_wait", &d.MaxWait)
 	oneOf(c, path+".order", d.Order, "", FIFO, LIFO, PS)
 	c.dist(path+".service", &d.Service)
 	c.factor(path+".speed", &d.Speed)

@@ -106,7 +106,7 @@ func (k *kernel) newClient(name string, spec *Client, procs, workers int, mode M
 	cl := client{
 		name: name, mode: mode, spec: spec, policy: &spec.Policy, gate: gate.Of(&spec.Policy),
 		random: newStream(k.seed, "client/"+name, 0), procCount: int32(max(1, procs)), firstProc: int32(len(k.procs)),
-		maxHold: int64(spec.Policy.MaxHold), firstGate: none,
+		maxHold: int64(spec.Policy.MaxHold), firstGate: none, deadline: newSampler(&Dist{}),
 	}
 	cl.seed = cl.random.fork(0).state
 	if spec.Timeout != nil {

@@ -27,6 +27,9 @@ type Downstream struct {
 	// Full is the answer to a request that finds the queue full. The zero
 	// Answer = HTTP 503, at once.
 	Full Answer
+	// MaxWait is drawn for each request that must wait: after so long in the
+	// queue it is answered as by Full. Zero = no limit.
+	MaxWait Dist
 	// Order says which waiting request is served next. "" = FIFO.
 	Order Order
 	// Service is how long a server is busy with one request at speed 1. Zero

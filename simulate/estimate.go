@@ -98,9 +98,10 @@ func (e *Estimate) of(values []float64) {
 	n := float64(len(values))
 	e.Runs, e.Min, e.Max = len(values), values[0], values[0]
 	for _, v := range values {
-		e.Mean += v / n
+		e.Mean += v
 		e.Min, e.Max = min(e.Min, v), max(e.Max, v)
 	}
+	e.Mean /= n
 	if len(values) < 2 {
 		return
 	}

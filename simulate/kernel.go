@@ -142,6 +142,8 @@ func (k *kernel) handle(t task, arg int32) {
 		k.waveDue(arg)
 	case doShared:
 		k.shareEnded(arg)
+	case doOverdue:
+		k.overdue(arg)
 	default:
 		k.control(t, arg)
 	}

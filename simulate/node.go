@@ -17,6 +17,7 @@ type node struct {
 	capacity timeline
 	speed    timeline
 	service  sampler
+	maxWait  sampler
 	there    sampler
 	back     sampler
 	lossIn   timeline
@@ -124,7 +125,7 @@ func (k *kernel) buildNodes() {
 func (k *kernel) newNode(d *Downstream, copyOf int) node {
 	n := node{
 		spec: d, name: d.Name, copy: copyOf, servers: unlimited, queueMost: int(none),
-		capacity: newTimeline(&d.Capacity, 1), speed: newTimeline(&d.Speed, 1), service: newSampler(&d.Service),
+		capacity: newTimeline(&d.Capacity, 1), speed: newTimeline(&d.Speed, 1), service: newSampler(&d.Service), maxWait: newSampler(&d.MaxWait),
 		there: newSampler(&d.Network.There), back: newSampler(&d.Network.Back),
 		lossIn: newTimeline(&d.Network.LossThere, 0), lossOut: newTimeline(&d.Network.LossBack, 0),
 		full: newReply(&d.Full, 503), failed: newReply(&d.CallFailed, 502), throttle: newReply(&Answer{}, 429),

@@ -190,9 +190,11 @@ type DownstreamTotals struct {
 	Admitted int64 `json:"admitted"`
 	OK       int64 `json:"ok"`
 	Errors   int64 `json:"errors"`
-	// Full found no room, Throttled no token, Refused and Hung met such a
+	// Full found no room, Overdue waited longer than MaxWait, Throttled found
+	// no token, Refused and Hung met such a
 	// fault, Collapsed were answered by a collapse, Conflicts lost the row.
 	Full      int64 `json:"full"`
+	Overdue   int64 `json:"overdue"`
 	Throttled int64 `json:"throttled"`
 	Refused   int64 `json:"refused"`
 	Hung      int64 `json:"hung"`

@@ -28,6 +28,21 @@ func (k *kernel) admitRequest(r int32) {
 	q.stand = inLine
 	n.waiting.push(k.requests.links, r)
 	n.meter.queue.add(k.now, 1)
+	if !n.maxWait.zero() {
+		q.event = k.agenda.add(k.after(n.maxWait.draw(&n.answers)), rankLate, doOverdue, r)
+	}
+}
+
+// overdue answers a request that has waited too long for a server.
+func (k *kernel) overdue(r int32) {
+	q := k.requests.at(r)
+	q.event = 0
+	n := &k.nodes[q.node]
+	k.unline(r)
+	if q.measured {
+		n.meter.total.Overdue++
+	}
+	k.refuse(r, &n.full)
 }
 
 // enter counts a request as in the system.
@@ -58,7 +73,9 @@ func (k *kernel) fill(i int32) {
 		}
 		n.waiting.remove(k.requests.links, r)
 		n.meter.queue.add(k.now, -1)
-		if q := k.requests.at(r); q.job == none && n.spec.Abandoned == Skip {
+		q := k.requests.at(r)
+		k.agenda.cancel(&q.event)
+		if q.job == none && n.spec.Abandoned == Skip {
 			k.exit(r)
 			k.drop(r)
 			continue
@@ -288,7 +305,9 @@ func (k *kernel) evict(r int32) {
 
 // unline takes a request out of the line.
 func (k *kernel) unline(r int32) {
-	n := &k.nodes[k.requests.at(r).node]
+	q := k.requests.at(r)
+	n := &k.nodes[q.node]
+	k.agenda.cancel(&q.event)
 	n.waiting.remove(k.requests.links, r)
 	n.meter.queue.add(k.now, -1)
 	k.exit(r)

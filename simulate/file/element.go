@@ -199,6 +199,7 @@ var elements = []element{
 			{key: "capacity", doc: "multiplies servers over time; default 1"},
 			{key: "queue", doc: "most requests that wait for a server; 0 = a loss system; default no limit"},
 			{key: "full", doc: "answer to a request that finds the queue full; default 503 at once"},
+			{key: "max_wait", doc: "drawn for each request that must wait: after so long in the queue it is answered as by full; default no limit"},
 			{key: "order", words: orderWords, doc: "which waiting request is served next; ps shares the servers among all; default fifo"},
 			{key: "service", doc: "how long a server is busy with one request; default no time"},
 			{key: "per_job", doc: "keeps a job's first draw of service for all its tries"},
