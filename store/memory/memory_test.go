@@ -46,3 +46,16 @@ func TestTraces(t *testing.T) {
 	}
 	storetest.SameTraces(t, open)
 }
+
+func TestFlowTraces(t *testing.T) {
+	if *seed >= 0 {
+		t.Logf("\n%s", storetest.FlowTrace(t, open, uint64(*seed), storetest.GoldenSteps))
+	}
+	if *update {
+		if err := os.WriteFile("../storetest/testdata/flow_traces.txt", []byte(storetest.FlowGolden(t, open, 8)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	storetest.SameFlowTraces(t, open)
+}

@@ -37,6 +37,11 @@ var golden string
 // which are written down as one checksum a step. To see what memory answers:
 // go test ./store/memory -run TestTraces -v -seed SEED.
 func SameTraces(t *testing.T, open Open) {
+	compareTraces(t, golden, "TestTraces", func(t *testing.T, seed uint64) string { return Trace(t, open, seed, GoldenSteps) })
+}
+
+// compareTraces holds that each seed's trace is the one written down.
+func compareTraces(t *testing.T, golden, name string, trace func(t *testing.T, seed uint64) string) {
 	for line := range strings.Lines(golden) {
 		fields := strings.Fields(line)
 		seed, err := strconv.ParseUint(fields[0], 10, 64)
@@ -44,10 +49,9 @@ func SameTraces(t *testing.T, open Open) {
 			t.Fatal(err)
 		}
 		t.Run(fields[0], func(t *testing.T) {
-			text := Trace(t, open, seed, GoldenSteps)
-			for i, step := range strings.SplitAfter(text, "\n@") {
+			for i, step := range strings.SplitAfter(trace(t, seed), "\n@") {
 				if i+1 >= len(fields) || checksum(step) != fields[i+1] {
-					t.Fatalf("seed %d, step %d: the trace is not the one of the in-memory store (see it by go test ./store/memory -run TestTraces -v -seed %d). Here:\n@%s", seed, i, seed, strings.TrimSuffix(step, "@"))
+					t.Fatalf("seed %d, step %d: the trace is not the one of the in-memory store (see it by go test ./store/memory -run %s -v -seed %d). Here:\n@%s", seed, i, name, seed, strings.TrimSuffix(step, "@"))
 				}
 			}
 		})
@@ -57,10 +61,14 @@ func SameTraces(t *testing.T, open Open) {
 // Golden returns the file that SameTraces compares with, as the store gives
 // it.
 func Golden(t *testing.T, open Open, seeds int) string {
+	return writeTraces(seeds, func(seed uint64) string { return Trace(t, open, seed, GoldenSteps) })
+}
+
+func writeTraces(seeds int, trace func(seed uint64) string) string {
 	var b strings.Builder
 	for seed := range seeds {
 		fmt.Fprint(&b, seed)
-		for _, step := range strings.SplitAfter(Trace(t, open, uint64(seed), GoldenSteps), "\n@") {
+		for _, step := range strings.SplitAfter(trace(uint64(seed)), "\n@") {
 			b.WriteString(" " + checksum(step))
 		}
 		b.WriteByte('\n')
@@ -85,6 +93,7 @@ func (w *walk) fault(what string, err error) {
 		{store.ErrLostProcess, "ErrLostProcess"},
 		{store.ErrForeignTx, "ErrForeignTx"},
 		{store.ErrSchema, "ErrSchema"},
+		{store.ErrUnique, "ErrUnique"},
 	} {
 		if errors.Is(err, s.err) {
 			name = s.name
