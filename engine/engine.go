@@ -18,7 +18,7 @@ import (
 )
 
 // Ops is everything that can be asked and ordered. Errors wrap ErrInvalid,
-// ErrNotFound or ErrState where the caller is at fault; any other means that
+// ErrNotFound, ErrState or ErrTaken where the caller is at fault; any other means that
 // the store could not be reached.
 type Ops interface {
 	// Enqueue adds the jobs, all or none, and answers in their order.
@@ -43,6 +43,32 @@ type Ops interface {
 	// ExplainQueue tells what is in a queue, who serves it, and why nothing
 	// moves if nothing does.
 	ExplainQueue(ctx context.Context, name string) (QueueExplained, error)
+	// LimitQueue bounds a queue over all processes; the zero limit ends that.
+	LimitQueue(ctx context.Context, name string, l QueueLimit) (Queue, error)
+
+	// Kinds lists the kinds that are paused or that a live worker handles.
+	Kinds(ctx context.Context) ([]Kind, error)
+	// PauseKind starts nothing of a kind, in any queue, until it is resumed.
+	PauseKind(ctx context.Context, kind string) (Kind, error)
+	ResumeKind(ctx context.Context, kind string) (Kind, error)
+
+	// Targets lists by name; the page's cursor is a name.
+	Targets(ctx context.Context, p Page) (Targets, error)
+	// Target tells all about one: what holds its work, until when, who has
+	// permits, what waits.
+	Target(ctx context.Context, name string) (TargetExplained, error)
+	// PauseTarget starts nothing that calls the target before until; zero =
+	// until it is resumed.
+	PauseTarget(ctx context.Context, name string, until time.Time) (TargetExplained, error)
+	// ResumeTarget ends a pause and a target's being disabled, and orders what
+	// was parked for it to come back unless that is to be kept.
+	ResumeTarget(ctx context.Context, name string, keepParked bool) (Resumed, error)
+
+	// Periodics lists the schedules by name.
+	Periodics(ctx context.Context) ([]Periodic, error)
+	// PutPeriodic adds a schedule or replaces the one of its name.
+	PutPeriodic(ctx context.Context, p Periodic) (Periodic, error)
+	DropPeriodic(ctx context.Context, name string) error
 
 	// Dead lists dead letters from newest to oldest, or parked jobs if the
 	// filter's state says so.
@@ -70,6 +96,9 @@ var (
 	ErrNotFound = store.ErrNotFound
 	// ErrState is returned where the job's state forbids the order.
 	ErrState = store.ErrState
+	// ErrTaken is returned by an enqueue that refuses a unique key which is
+	// taken.
+	ErrTaken = store.ErrUnique
 )
 
 // invalid makes an ErrInvalid that says what would be right.

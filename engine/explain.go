@@ -25,6 +25,7 @@ type queueFacts struct {
 	processes []store.Process
 	waiting   []job.Job // the newest that wait
 	lease     time.Duration
+	flow      queueFlow
 }
 
 // alive reports whether others would not take the process for dead.
@@ -153,7 +154,8 @@ func (g *queueFacts) blocks(say func(code, format string, args ...any), waits bo
 		}
 		return true
 	}
-	return g.unhandledWords(say) || blocked
+	blocked = g.unhandledWords(say) || blocked
+	return g.heldWords(say) || blocked
 }
 
 // unhandledWords names kinds that wait for a worker that knows them, and

@@ -46,7 +46,7 @@ const (
 
 var causes = []job.Cause{
 	retry.CauseFatal, retry.CauseExhausted, retry.CausePoison, retry.CauseExpired,
-	retry.CauseConfig, retry.CauseNoProgress, retry.CauseTargetDown, job.HostLost, job.Disabled,
+	retry.CauseConfig, retry.CauseNoProgress, retry.CauseTargetDown, job.HostLost, job.Disabled, job.HeadFailed,
 }
 
 // selection turns the filter into the store's.

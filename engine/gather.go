@@ -48,10 +48,13 @@ func (e *Engine) gather(ctx context.Context, g *gathered) (err error) {
 	if g.processes, err = e.store.Processes(ctx); err != nil {
 		return err
 	}
-	if g.job.State != job.Queued {
+	if g.job.State != job.Queued && g.job.Begun {
 		return nil
 	}
 	if g.queue, _, err = e.queueState(ctx, g.job.Queue); err != nil {
+		return err
+	}
+	if err := e.gatherFlow(ctx, g, rows); err != nil || g.job.State != job.Queued {
 		return err
 	}
 	g.paused = pausedBy(rows, g.queue)
@@ -79,18 +82,7 @@ func pausedBy(rows []store.AuditRow, q store.QueueState) *store.AuditRow {
 	if !q.Paused {
 		return nil
 	}
-	var first *store.AuditRow
-	for i := range rows {
-		if r := &rows[i]; r.What == q.Name {
-			switch r.Act {
-			case "queue.resume":
-				return first
-			case "queue.pause":
-				first = r
-			}
-		}
-	}
-	return first
+	return firstPause(rows, "queue", q.Name)
 }
 
 // queueState finds a queue; false if no job ever went there and nobody paused

@@ -11,13 +11,26 @@ import (
 
 // NewJob is a job to be enqueued. Only Kind is required.
 type NewJob struct {
-	Kind     string `json:"kind"`
-	Queue    string `json:"queue,omitempty"`
-	Target   string `json:"target,omitempty"`
-	Key      string `json:"key,omitempty"`
-	Unique   string `json:"unique,omitempty"`
-	Policy   string `json:"policy,omitempty"`
-	Priority int    `json:"priority,omitempty"`
+	Kind  string `json:"kind"`
+	Queue string `json:"queue,omitempty"`
+	// Target is whom the work calls: its gate and limits hold it.
+	Target string `json:"target,omitempty"`
+	// Key keeps the order of the jobs of one key and queue: one at a time.
+	// KeyRule says what a failed one does to those behind it: block (the
+	// default), skip or park.
+	Key     string      `json:"key,omitempty"`
+	KeyRule job.KeyRule `json:"key_rule,omitempty"`
+	// Unique is a key that one living job may have, among those of its scope:
+	// everywhere (the default), queue or kind. UniqueFor keeps it taken for so
+	// many seconds after the enqueue, though the job has ended. OnConflict says
+	// what an enqueue does whose key is taken: keep (the default), replace or
+	// refuse.
+	Unique      string          `json:"unique,omitempty"`
+	UniqueScope job.UniqueScope `json:"unique_scope,omitempty"`
+	UniqueFor   float64         `json:"unique_for_s,omitempty"`
+	OnConflict  job.Conflict    `json:"on_conflict,omitempty"`
+	Policy      string          `json:"policy,omitempty"`
+	Priority    int             `json:"priority,omitempty"`
 	// DueAt is when it may start; zero = now.
 	DueAt time.Time `json:"due_at,omitzero"`
 	// DeadlineAt is after when it must not start; zero = none.
@@ -40,27 +53,33 @@ type Enqueued struct {
 // Job is everything remembered of one job but its attempts. Bytes that are
 // JSON stand as they are, others in the field with the suffix _base64.
 type Job struct {
-	ID         string    `json:"id"`
-	Kind       string    `json:"kind"`
-	Queue      string    `json:"queue"`
-	State      job.State `json:"state"`
-	Cause      job.Cause `json:"cause,omitempty"` // of failed and parked
-	DueAt      time.Time `json:"due_at"`
-	Target     string    `json:"target,omitempty"`
-	Key        string    `json:"key,omitempty"`
-	Unique     string    `json:"unique,omitempty"`
-	Policy     string    `json:"policy"`
-	Priority   int       `json:"priority"`
-	DeadlineAt time.Time `json:"deadline_at,omitzero"`
-	Batch      string    `json:"batch,omitempty"`
-	Trace      string    `json:"trace,omitempty"`
-	EnqueuedAt time.Time `json:"enqueued_at"`
-	EndedAt    time.Time `json:"ended_at,omitzero"`
+	ID     string    `json:"id"`
+	Kind   string    `json:"kind"`
+	Queue  string    `json:"queue"`
+	State  job.State `json:"state"`
+	Cause  job.Cause `json:"cause,omitempty"` // of failed and parked
+	DueAt  time.Time `json:"due_at"`
+	Target string    `json:"target,omitempty"`
+	Key    string    `json:"key,omitempty"`
+	// KeyRule is empty where it blocks. Blocked: an earlier one of its key
+	// goes first.
+	KeyRule    job.KeyRule `json:"key_rule,omitempty"`
+	Blocked    bool        `json:"blocked,omitempty"`
+	Unique     string      `json:"unique,omitempty"`
+	Policy     string      `json:"policy"`
+	Priority   int         `json:"priority"`
+	DeadlineAt time.Time   `json:"deadline_at,omitzero"`
+	Batch      string      `json:"batch,omitempty"`
+	Trace      string      `json:"trace,omitempty"`
+	EnqueuedAt time.Time   `json:"enqueued_at"`
+	EndedAt    time.Time   `json:"ended_at,omitzero"`
 
 	Starts   int `json:"starts"`            // handlers begun and settled
 	Attempts int `json:"attempts"`          // of them, what spent the policy's attempts
 	Waits    int `json:"waits,omitempty"`   // snoozes and waits for our own machine
 	Crashes  int `json:"crashes,omitempty"` // since the last progress
+	// Held is how long gates held it back before its starts so far.
+	Held float64 `json:"held_s,omitempty"`
 
 	// Process, LeasedAt and Begun are of a running job.
 	Process  int64     `json:"process,omitempty"`
@@ -132,9 +151,9 @@ func jobOf(j *job.Job) Job {
 	h := &j.History
 	out := Job{
 		ID: j.ID(), Kind: j.Kind, Queue: j.Queue, State: j.State, Cause: j.Cause, DueAt: utc(j.DueAt),
-		Target: j.Target, Key: j.Key, Unique: j.Unique, Policy: j.Policy, Priority: j.Priority,
+		Target: j.Target, Key: j.Key, KeyRule: j.KeyRule, Blocked: j.Blocked, Unique: j.Unique, Policy: j.Policy, Priority: j.Priority,
 		DeadlineAt: utc(j.DeadlineAt), Batch: j.Batch, Trace: j.Trace, EnqueuedAt: utc(j.EnqueuedAt), EndedAt: utc(j.EndedAt),
-		Starts: h.Starts, Attempts: h.Attempts, Waits: h.Waits, Crashes: h.Crashes,
+		Starts: h.Starts, Attempts: h.Attempts, Waits: h.Waits, Crashes: h.Crashes, Held: h.Held.Seconds(),
 		Process: j.Process, LeasedAt: utc(j.LeasedAt), Begun: j.Begun, Epoch: j.Epoch,
 		LastClass: className(j.LastClass), LastError: j.LastError, Fingerprint: j.Fingerprint, PolicyVersion: j.Version, Config: j.Config,
 	}

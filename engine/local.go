@@ -27,6 +27,9 @@ func (e *Engine) Enqueue(ctx context.Context, jobs ...NewJob) ([]Enqueued, error
 		}
 	}
 	answers, err := e.store.Enqueue(ctx, now, prepared)
+	if errors.Is(err, ErrTaken) {
+		return nil, &takenError{text: "enqueue: " + trimmed(err)}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
 	}
@@ -56,8 +59,14 @@ func (n *NewJob) prepare(now time.Time) (job.New, error) {
 	case len(n.Args) > 0 && !json.Valid(n.Args):
 		return job.New{}, invalid("enqueue: %s: args are not JSON", n.Kind)
 	}
+	unique, err := secondsOf(n.UniqueFor)
+	if err != nil {
+		return job.New{}, invalid("enqueue: %s: unique_for_s %v: %v", n.Kind, n.UniqueFor, err)
+	}
 	prepared, err := store.Prepare(now, job.New{
-		Kind: n.Kind, Queue: n.Queue, Target: n.Target, Key: n.Key, Unique: n.Unique, Policy: n.Policy, Priority: n.Priority,
+		Kind: n.Kind, Queue: n.Queue, Target: n.Target, Key: n.Key, KeyRule: unless(n.KeyRule, "block"),
+		Unique: n.Unique, UniqueScope: unless(n.UniqueScope, "everywhere"), UniqueFor: unique, Conflict: unless(n.OnConflict, "keep"),
+		Policy: n.Policy, Priority: n.Priority,
 		DueAt: n.DueAt, DeadlineAt: n.DeadlineAt, Batch: n.Batch, Args: args, Trace: n.Trace,
 	})
 	if err != nil {
@@ -69,6 +78,29 @@ func (n *NewJob) prepare(now time.Time) (job.New, error) {
 	}
 	return prepared, nil
 }
+
+// unless is the word, empty where it is the one of the default.
+func unless[T ~string](word, standard T) T {
+	if word == standard {
+		return ""
+	}
+	return word
+}
+
+// secondsOf reads a duration in seconds.
+func secondsOf(s float64) (time.Duration, error) {
+	const most = 100 * 365 * 24 * 3600
+	if !(s >= 0 && s <= most) {
+		return 0, errors.New("must be 0 or more seconds, up to 100 years")
+	}
+	return time.Duration(s * float64(time.Second)), nil
+}
+
+// takenError is an ErrTaken that names the key and the job that holds it.
+type takenError struct{ text string }
+
+func (e *takenError) Error() string { return e.text }
+func (e *takenError) Unwrap() error { return ErrTaken }
 
 // find reads the job of an id. Every error names the id.
 func (e *Engine) find(ctx context.Context, id string) (job.Job, error) {

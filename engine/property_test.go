@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/retry"
@@ -52,6 +53,14 @@ func drawGathered(t *rapid.T) *gathered {
 			p.Attempts = 0
 			g.policy = &p
 		}
+		if rapid.Bool().Draw(t, "guarded") {
+			drawGate(t, g)
+		}
+		j.Key, j.Blocked = rapid.SampledFrom([]string{"", "k"}).Draw(t, "key"), rapid.Bool().Draw(t, "blocked")
+		g.flow.kindPaused = rapid.Bool().Draw(t, "kind paused")
+		if rapid.Bool().Draw(t, "head known") {
+			g.flow.head = &job.Job{Seq: 1, LeasedAt: noon, State: rapid.SampledFrom(job.States()).Draw(t, "head"), New: job.New{DueAt: drawTime(t, "head due", false)}}
+		}
 		g.queue.Paused = rapid.Bool().Draw(t, "paused")
 		g.ahead = rapid.IntRange(0, aheadLimit).Draw(t, "ahead")
 		if rapid.Bool().Draw(t, "orders") {
@@ -62,6 +71,26 @@ func drawGathered(t *rapid.T) *gathered {
 			g.processes = nil
 		}
 	})
+}
+
+// drawGate is a target that anything may have happened to.
+func drawGate(t *rapid.T, g *gathered) {
+	g.job.Target = "a.test"
+	g.flow.gate = &store.Gate{Target: "a.test", Version: 1, Disabled: rapid.SampledFrom([]string{"", "gone"}).Draw(t, "disabled")}
+	g.flow.config = gate.Of(new(policy.MustPreset(rapid.SampledFrom([]string{"webhook", "default", "scrape"}).Draw(t, "gate of"))))
+	if rapid.Bool().Draw(t, "paced") {
+		g.flow.config.PerTarget.Rate = 0.01
+	}
+	at := noon.Add(-5 * time.Minute)
+	for range rapid.IntRange(0, 30).Draw(t, "events") {
+		at = at.Add(time.Duration(rapid.Int64Range(0, 20_000).Draw(t, "step")) * time.Millisecond)
+		f := failure.Of(rapid.SampledFrom(failure.Classes()).Draw(t, "gate's class"))
+		f.RetryAfter = rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "retry after")
+		e := rapid.SampledFrom([]gate.Event{
+			gate.Ask{}, gate.Ask{Retry: true}, gate.Done{OK: true}, gate.Done{Failure: f}, gate.Done{Failure: f, Probe: true}, gate.Pause{}, gate.Pause{Until: at.Add(time.Minute)}, gate.Resume{},
+		}).Draw(t, "event")
+		g.flow.gate.State, _ = gate.Step(g.flow.config, g.flow.gate.State, e, at, 0.5)
+	}
 }
 
 // Whatever the facts, there is an answer: whole sentences, valid JSON, and no
@@ -84,7 +113,8 @@ func TestWhyAlwaysAnswers(t *testing.T) {
 		if _, err := json.Marshal(w); err != nil {
 			t.Fatal(err)
 		}
-		held := codes["queue_paused"] || codes["no_worker"] || codes["strict_busy"] || codes["deadline_passed"]
+		held := codes["queue_paused"] || codes["no_worker"] || codes["strict_busy"] || codes["deadline_passed"] ||
+			codes["kind_paused"] || codes["behind_key"] || codes["target_disabled"]
 		switch {
 		case g.job.State != job.Queued || held:
 			if !w.NextAt.IsZero() {

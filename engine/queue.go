@@ -19,6 +19,8 @@ type Queue struct {
 	Counts map[job.State]int64 `json:"counts"` // every state has its row
 	// DueAt is the earliest due time of a queued job; zero = none waits.
 	DueAt time.Time `json:"due_at,omitzero"`
+	// Limit bounds it over all processes; nil = nothing does.
+	Limit *QueueLimit `json:"limit,omitempty"`
 }
 
 // QueueExplained is a queue with who serves it and why nothing moves.
@@ -55,6 +57,9 @@ func queueOf(q *store.QueueState) Queue {
 	out := Queue{Name: q.Name, Paused: q.Paused, Strict: q.Strict, Counts: map[job.State]int64{}, DueAt: utc(q.DueAt)}
 	for _, s := range job.States() {
 		out.Counts[s] = q.Counts[s]
+	}
+	if l := q.Limit; l != (store.QueueLimit{}) {
+		out.Limit = &QueueLimit{Concurrency: l.Concurrency, Rate: l.Rate}
 	}
 	return out
 }
@@ -141,6 +146,9 @@ func (e *Engine) gatherQueue(ctx context.Context, g *queueFacts) (err error) {
 	}
 	if g.state.Counts[job.Queued] > 0 {
 		g.waiting, err = e.store.List(ctx, store.Filter{Queue: g.state.Name, State: job.Queued}, store.Page{Limit: sampleLimit})
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return e.gatherQueueFlow(ctx, g, rows)
 }

@@ -72,6 +72,7 @@ type gathered struct {
 	ahead     int
 	processes []store.Process
 	lease     time.Duration
+	flow      flowFacts
 }
 
 // aheadLimit bounds the count of jobs ahead.

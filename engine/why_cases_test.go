@@ -21,6 +21,7 @@ type whyCase struct {
 func whyCases() []whyCase {
 	cases := waitingCases()
 	cases = append(cases, heldCases()...)
+	cases = append(cases, flowCases()...)
 	cases = append(cases, runningCases()...)
 	return append(cases, endedCases()...)
 }
@@ -241,7 +242,7 @@ func endedCases() []whyCase {
 			g.job.State, g.job.Cause, g.job.Target = job.Parked, retry.CauseTargetDown, "https://a.test"
 		}, []string{
 			"target_down: was parked: target https://a.test could not be called for longer than max_hold of policy processing allows",
-			"released_by: what releases it is an order: ebb job retry 000000000001a",
+			"released_by: what releases it is an order: ebb job retry 000000000001a, or all that was parked for its target, in its order: ebb target resume https://a.test",
 		}, time.Time{}},
 	}...)
 }

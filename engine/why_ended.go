@@ -110,6 +110,8 @@ func (t *telling) expired(last *job.Attempt, at string) {
 		t.say("expired", "%s; the next start would have come after its deadline %s", t.tryWords(last), clockTime(t.now, deadline))
 	case last != nil && last.Rule == "max_hold":
 		t.say("expired", "was held back longer than max_hold of %s allows, and given up at %s", t.policyWords(last.Version), at)
+	case t.job.Target != "" && (deadline.IsZero() || deadline.After(t.job.EndedAt)):
+		t.say("expired", "was held back by target %s longer than max_hold%s of policy %s allows, and given up at %s", t.job.Target, t.maxHoldWords(), t.job.Policy, at)
 	case !deadline.IsZero() && t.job.History.Starts == 0:
 		t.say("expired", "its deadline %s passed before it could start; it was given up at %s", clockTime(t.now, deadline), at)
 	case !deadline.IsZero():
@@ -117,6 +119,14 @@ func (t *telling) expired(last *job.Attempt, at string) {
 	default:
 		t.say("expired", "was given up at %s: its time had run out", at)
 	}
+}
+
+// maxHoldWords is how long it might be held, by the policy as it is now.
+func (t *telling) maxHoldWords() string {
+	if t.policy == nil || t.policy.MaxHold <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (now %s)", span(t.policy.MaxHold))
 }
 
 // parked explains a job that waits for a person or a change.
@@ -138,6 +148,8 @@ func (t *telling) parked() {
 		t.say("host_lost", "was parked%s: the host that ran it is gone, and what it left there with it", at)
 	case job.Disabled:
 		t.say("disabled", "was parked%s: its target %s was disabled", at, t.job.Target)
+	case job.HeadFailed:
+		t.say("head_failed", "was parked%s: an earlier job of its key %q failed, and its key rule parks those behind it", at, t.job.Key)
 	default:
 		t.say("parked", "was parked%s", at)
 	}
@@ -177,6 +189,9 @@ func (t *telling) released() {
 	if t.job.Cause == retry.CauseConfig && t.job.Config != "" {
 		t.say("released_by", "it spent no attempt; what releases it: a worker for kind %s that starts with another configuration than %s, or an order: %s", t.job.Kind, t.job.Config, order)
 		return
+	}
+	if c := t.job.Cause; c == retry.CauseTargetDown || c == job.Disabled {
+		order += ", or all that was parked for its target, in its order: ebb target resume " + shell(t.job.Target)
 	}
 	t.say("released_by", "what releases it is an order: %s", order)
 }

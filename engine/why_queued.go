@@ -25,11 +25,24 @@ func (t *telling) queued() {
 	if crashes := t.job.History.Crashes; crashes >= store.SuspectCrashes {
 		t.say("suspect", "it took its process down %s without progress, so it starts only when it can run alone in a process", times(crashes))
 	}
+	t.unique()
 	blocked := t.deadline()
 	blocked = t.held() || blocked
+	blocked = t.kindHeld() || blocked
+	blocked = t.keyHeld() || blocked
 	blocked = t.served() || blocked
-	if !blocked {
-		t.why.NextAt = later(t.now, utc(t.job.DueAt))
+	var gated bool
+	var until time.Time
+	if !t.job.Blocked {
+		var byOrder bool
+		gated, byOrder, until = t.gateHeld()
+		blocked = byOrder || blocked
+	}
+	if blocked {
+		return
+	}
+	t.why.NextAt = later(later(t.now, utc(t.job.DueAt)), until)
+	if !gated {
 		t.turn()
 	}
 }
@@ -150,16 +163,35 @@ func (t *telling) turn() {
 	n := len(t.workers())
 	switch {
 	case t.ahead >= aheadLimit:
-		t.say("ahead", "%d or more due jobs of queue %s go before it, by priority, due time and order of enqueue; %s", aheadLimit, t.job.Queue, serveWords(n))
+		t.say("ahead", "%d or more due jobs of %s go before it, by priority, due time and order of enqueue; %s", aheadLimit, t.place(), serveWords(n))
 	case t.ahead > 0:
 		verb := "go"
 		if t.ahead == 1 {
 			verb = "goes"
 		}
-		t.say("ahead", "%s of queue %s %s before it, by priority, due time and order of enqueue; %s", count(t.ahead, "due job"), t.job.Queue, verb, serveWords(n))
+		t.say("ahead", "%s of %s %s before it, by priority, due time and order of enqueue; %s", count(t.ahead, "due job"), t.place(), verb, serveWords(n))
 	default:
-		t.say("next", "it is next in queue %s: it starts as soon as %s has a free slot", t.job.Queue, oneOf(n))
+		t.say("next", "it is next in %s: it starts as soon as %s has a free slot%s", t.place(), oneOf(n), t.permitWords())
 	}
+}
+
+// place is where it waits: its queue, or its target's lane there.
+func (t *telling) place() string {
+	if t.flow.gate == nil || t.job.Target == "" {
+		return "queue " + t.job.Queue
+	}
+	return fmt.Sprintf("queue %s for target %s", t.job.Queue, t.job.Target)
+}
+
+// permitWords says what else a start needs.
+func (t *telling) permitWords() string {
+	switch {
+	case t.flow.gate == nil:
+		return ""
+	case t.job.Target == "":
+		return " and the queue's limit has room"
+	}
+	return " and a permit of the target"
 }
 
 func oneOf(n int) string {
@@ -218,6 +250,9 @@ func (t *telling) running() {
 	}
 	since := fmt.Sprintf("%s (%s)", clockTime(t.now, j.LeasedAt), ago(t.now, j.LeasedAt))
 	switch {
+	case !j.Begun && t.flow.gate != nil && t.isDue() && j.History.Crashes < store.SuspectCrashes:
+		t.say("claimed", "was claimed at %s by %s and has not begun: it waits there for a permit", since, where)
+		t.permit()
 	case j.Begun:
 		t.say("running", "is in its %s, start %d, since %s in %s", t.attemptWords(j.History.Attempts+1), j.History.Starts+1, since, where)
 	case j.DueAt.After(t.now) || j.History.Crashes < store.SuspectCrashes:

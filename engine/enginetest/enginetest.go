@@ -28,7 +28,15 @@ func Run(t *testing.T, wrap func(t *testing.T, local *engine.Engine) engine.Ops)
 		name  string
 		rules []rule
 	}{
-		{"Enqueue", enqueueRules}, {"Job", jobRules}, {"Why", whyRules}, {"Queue", queueRules}, {"Dead", deadRules},
+		{"Enqueue", enqueueRules},
+		{"Job", jobRules},
+		{"Why", whyRules},
+		{"Queue", queueRules},
+		{"Dead", deadRules},
+		{"Target", targetRules},
+		{"Limit", limitRules},
+		{"Key", keyRules},
+		{"Periodic", periodicRules},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			for _, r := range part.rules {

@@ -103,7 +103,7 @@ var jobRules = []rule{
 			words  string
 		}{
 			{engine.Filter{State: "done"}, engine.Page{}, `state "done": must be one of queued, running, succeeded, failed, parked, cancelled`},
-			{engine.Filter{Cause: "bad"}, engine.Page{}, `cause "bad": must be one of fatal, exhausted, poison, expired, config, no_progress, target_down, host_lost, disabled`},
+			{engine.Filter{Cause: "bad"}, engine.Page{}, `cause "bad": must be one of fatal, exhausted, poison, expired, config, no_progress, target_down, host_lost, disabled, head_failed`},
 			{engine.Filter{Since: T0, Until: T0}, engine.Page{}, "since 2026-02-21T09:00:00Z: must be before until 2026-02-21T09:00:00Z"},
 			{engine.Filter{IDs: []string{"x"}}, engine.Page{}, `id "x": want 13 characters, got 1`},
 			{engine.Filter{}, engine.Page{Limit: 1001}, "limit 1001: must be 1 to 1000"},

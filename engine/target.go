@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ebbhq/ebb/gate"
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/store"
+)
+
+// Target is whom work calls, with what guards it and what waits for it.
+type Target struct {
+	Name string `json:"name"`
+	// Held is what keeps the next first attempt from starting: "none",
+	// "disabled" or the name of a hold; Until is when time alone ends that,
+	// zero if something else must happen.
+	Held  string    `json:"held"`
+	Until time.Time `json:"until,omitzero"`
+	// RetryHeld and RetryUntil are the same of the next retry.
+	RetryHeld  string    `json:"retry_held"`
+	RetryUntil time.Time `json:"retry_until,omitzero"`
+
+	Disabled string        `json:"disabled,omitempty"` // why it takes no work at all
+	Breaker  TargetBreaker `json:"breaker"`
+	// AskedUntil ends the pause that the target asked for by Retry-After.
+	AskedUntil time.Time `json:"asked_until,omitzero"`
+	// Paused is an operator's pause, until PausedUntil or, if that is zero,
+	// until it is resumed.
+	Paused      bool      `json:"paused"`
+	PausedUntil time.Time `json:"paused_until,omitzero"`
+
+	InFlight        int `json:"in_flight"` // permits out, over all processes
+	InFlightRetries int `json:"in_flight_retries"`
+
+	// Firsts and Retries wait in all its lanes; with More there are further
+	// ones that were not counted.
+	Firsts  int    `json:"firsts"`
+	Retries int    `json:"retries"`
+	More    bool   `json:"more,omitempty"`
+	Policy  string `json:"policy,omitempty"` // whose limits were applied last
+}
+
+// TargetBreaker is where a target's breaker stands.
+type TargetBreaker struct {
+	Phase     gate.Phase `json:"phase"`
+	OpenUntil time.Time  `json:"open_until,omitzero"` // then it lets one probe through
+	Trips     int        `json:"trips"`               // openings since it was last closed
+	Failed    int        `json:"failed"`              // failures in a row while closed
+	Probing   bool       `json:"probing,omitempty"`   // the one probe is out
+	Ramp      int        `json:"ramp,omitempty"`      // most calls at once while ramping
+}
+
+// Targets is a part of a list.
+type Targets struct {
+	Targets []Target `json:"targets"`
+	// Next is the cursor of the part that follows; empty = there is none.
+	Next string `json:"next,omitempty"`
+}
+
+const (
+	// listCount bounds the count of what waits in each lane in lists,
+	// showCount where one target is shown.
+	listCount = 100
+	showCount = 10_000
+)
+
+// queueOfGate returns the queue whose limits the gate keeps; false if it is
+// a target's.
+func queueOfGate(target string) (string, bool) { return strings.CutPrefix(target, store.QueuePrefix) }
+
+// Targets lists by name the targets that have a gate or waiting work. The
+// page's cursor is a name.
+func (e *Engine) Targets(ctx context.Context, p Page) (Targets, error) {
+	bounds, err := Page{Limit: p.Limit}.bounds()
+	if err != nil {
+		return Targets{}, err
+	}
+	flow, err := e.flow()
+	if err != nil {
+		return Targets{}, fmt.Errorf("targets: %w", err)
+	}
+	now, err := e.now(ctx)
+	if err != nil {
+		return Targets{}, fmt.Errorf("targets: %w", err)
+	}
+	rows, err := flow.Targets(ctx, p.Cursor, bounds.Limit+1)
+	if err != nil {
+		return Targets{}, fmt.Errorf("targets: %w", err)
+	}
+	out := Targets{Targets: []Target{}}
+	if len(rows) > bounds.Limit {
+		rows = rows[:bounds.Limit]
+		out.Next = rows[len(rows)-1].Target
+	}
+	for i := range rows {
+		t, _, err := e.targetOf(ctx, flow, now, &rows[i], listCount)
+		if err != nil {
+			return Targets{}, fmt.Errorf("targets: %s: %w", rows[i].Target, err)
+		}
+		out.Targets = append(out.Targets, t)
+	}
+	return out, nil
+}
+
+// targetOf tells a gate's row to people, with what waits in its lanes.
+func (e *Engine) targetOf(ctx context.Context, flow store.Flow, now time.Time, g *store.Gate, most int) (Target, []store.Lane, error) {
+	lanes, err := flow.Lanes(ctx, g.Target, most)
+	if err != nil {
+		return Target{}, nil, err
+	}
+	limit, err := e.queueLimit(ctx, g.Target)
+	if err != nil {
+		return Target{}, nil, err
+	}
+	config, _ := e.limits(g, limit)
+	out := Target{Name: g.Target, Disabled: g.Disabled, Policy: g.Policy}
+	out.fill(g, config, now)
+	for _, l := range lanes {
+		out.Firsts += l.Firsts
+		out.Retries += l.Retries
+		out.More = out.More || l.Firsts >= most || l.Retries >= most
+	}
+	return out, lanes, nil
+}
+
+// fill tells what the state says now.
+func (t *Target) fill(g *store.Gate, c gate.Config, now time.Time) {
+	s := &g.State
+	t.Breaker = TargetBreaker{
+		Phase: s.Phase, OpenUntil: ahead(now, instant(s.OpenUntil)), Trips: s.Trips, Failed: s.Failed, Probing: s.Probing, Ramp: s.Ramp,
+	}
+	t.AskedUntil = ahead(now, instant(s.PauseUntil))
+	t.PausedUntil = ahead(now, instant(s.StopUntil))
+	t.Paused = s.Stopped && (s.StopUntil == 0 || !t.PausedUntil.IsZero())
+	t.InFlight, t.InFlightRetries = s.InFlight, s.Retries
+	first, retry := asked(c, *s, false, now), asked(c, *s, true, now)
+	t.Held, t.Until = first.Held.String(), utc(first.Until)
+	t.RetryHeld, t.RetryUntil = retry.Held.String(), utc(retry.Until)
+	if g.Disabled != "" {
+		t.Held, t.RetryHeld = heldDisabled, heldDisabled
+		t.Until, t.RetryUntil = time.Time{}, time.Time{}
+	}
+}
+
+// heldDisabled is the hold of a target that takes no work at all.
+const heldDisabled = "disabled"
+
+// gateOf finds a target; not found if it has no gate and nothing waits.
+func (e *Engine) gateOf(ctx context.Context, flow store.Flow, name string) (store.Gate, error) {
+	if name == "" {
+		return store.Gate{}, invalid("target: the name is empty")
+	}
+	rows, err := flow.Gates(ctx, []string{name})
+	if err != nil {
+		return store.Gate{}, fmt.Errorf("target: %s: %w", name, err)
+	}
+	if len(rows) == 1 && rows[0].Version > 0 {
+		return rows[0], nil
+	}
+	lanes, err := flow.Lanes(ctx, name, 1)
+	if err != nil {
+		return store.Gate{}, fmt.Errorf("target: %s: %w", name, err)
+	}
+	g := store.Gate{Target: name, Room: store.NoLimit}
+	if len(lanes) > 0 {
+		return g, nil
+	}
+	for _, state := range []job.State{job.Running, job.Parked} { // of a gate that nobody asked yet
+		list, err := e.store.List(ctx, store.Filter{Target: name, State: state}, store.Page{Limit: 1})
+		if err != nil {
+			return g, fmt.Errorf("target: %s: %w", name, err)
+		}
+		if len(list) > 0 {
+			return g, nil
+		}
+	}
+	return g, &unknownError{text: fmt.Sprintf("target: %s: no such target: no job that waits calls it, and none was ever called", name)}
+}
