@@ -101,6 +101,7 @@ or unreadable input; 3 incomplete; 4 parked; 130 interrupted.`,
   ebb policy lint policies.yaml
   ebb job enqueue --kind mail --args '{"to": "maya"}'
   ebb job why ID
+  ebb target list
   ebb dead groups
   ebb demo`,
 		SilenceErrors:     true,
@@ -119,7 +120,7 @@ or unreadable input; 3 incomplete; 4 parked; 130 interrupted.`,
 		return usage(fmt.Errorf("%s: %w", c.CommandPath(), err), c.CommandPath()+" --help")
 	})
 	root.AddCommand(
-		a.jobCommand(), a.queueCommand(), a.deadCommand(), a.policyCommand(), a.migrateCommand(), a.demoCommand(), a.versionCommand(),
+		a.jobCommand(), a.queueCommand(), a.kindCommand(), a.targetCommand(), a.periodicCommand(), a.deadCommand(), a.policyCommand(), a.migrateCommand(), a.demoCommand(), a.versionCommand(),
 	)
 	return root
 }

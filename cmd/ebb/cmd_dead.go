@@ -30,17 +30,7 @@ func (a *app) deadListCommand() *cobra.Command {
   ebb dead list --parked`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			filter, err := f.filter(a.now())
-			if err != nil {
-				return flagError(c, err)
-			}
-			return a.ask(c, false, func(ctx context.Context, ops engine.Ops) error {
-				list, err := ops.Dead(ctx, filter, f.page)
-				if err != nil {
-					return err
-				}
-				return a.printJobs(c, list)
-			})
+			return a.listJobs(c, &f, engine.Ops.Dead)
 		},
 	}
 	f.bind(c)

@@ -34,23 +34,28 @@ func (a *app) jobListCommand() *cobra.Command {
   ebb job list --limit 1000 --json`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			filter, err := f.filter(a.now())
-			if err != nil {
-				return flagError(c, err)
-			}
-			return a.ask(c, false, func(ctx context.Context, ops engine.Ops) error {
-				list, err := ops.Jobs(ctx, filter, f.page)
-				if err != nil {
-					return err
-				}
-				return a.printJobs(c, list)
-			})
+			return a.listJobs(c, &f, engine.Ops.Jobs)
 		},
 	}
 	f.bind(c)
 	c.Flags().StringVar(&f.state, "state", "", "only this state: "+strings.Join(texts(job.States()), ", "))
 	f.bindPage(c)
 	return c
+}
+
+// listJobs asks for what the flags select and prints it.
+func (a *app) listJobs(c *cobra.Command, f *filterFlags, question func(engine.Ops, context.Context, engine.Filter, engine.Page) (engine.Jobs, error)) error {
+	filter, err := f.filter(a.now())
+	if err != nil {
+		return flagError(c, err)
+	}
+	return a.ask(c, false, func(ctx context.Context, ops engine.Ops) error {
+		list, err := question(ops, ctx, filter, f.page)
+		if err != nil {
+			return err
+		}
+		return a.printJobs(c, list)
+	})
 }
 
 // printJobs writes a part of a list.

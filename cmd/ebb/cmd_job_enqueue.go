@@ -18,8 +18,8 @@ import (
 
 // enqueueFlags are the wishes of `job enqueue`.
 type enqueueFlags struct {
-	engine.NewJob
-	args, at, deadline string
+	jobFlags
+	at, deadline string
 }
 
 func (a *app) jobEnqueueCommand() *cobra.Command {
@@ -34,10 +34,15 @@ from standard input with -. A time is RFC 3339 (2026-02-21T09:00:00Z) or counts
 from now (+10m).
 
 With --unique, a living job (queued, running or parked) of the same key is the
-answer, and nothing is added. The database is created if there is none.`,
+answer, and nothing is added; --on-conflict says otherwise. Jobs of one --key run
+one at a time, in the order of their enqueue. With --target, what guards the
+target holds the job back (ebb target show). The database is created if there is
+none.`,
 		Example: `  ebb job enqueue --kind mail --args '{"to": "maya"}'
   ebb job enqueue --kind report --args @report.json --queue nightly --at +2h
-  ebb job enqueue --kind sync --unique customer-7 --deadline +1h --json`,
+  ebb job enqueue --kind sync --unique customer-7 --deadline +1h --json
+  ebb job enqueue --kind hook --target https://crm.example/in --key order-7 --key-rule skip
+  ebb job enqueue --kind report --unique daily --unique-for 24h --on-conflict refuse`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			n, err := f.job(a)
@@ -47,28 +52,18 @@ answer, and nothing is added. The database is created if there is none.`,
 			return a.jobEnqueue(c, n)
 		},
 	}
-	flags := c.Flags()
-	flags.StringVar(&f.Kind, "kind", "", "what handles the job (required)")
-	flags.StringVar(&f.args, "args", "", "arguments: a JSON value, @FILE, or - for standard input")
-	flags.StringVar(&f.Queue, "queue", "", "where it waits (default \"default\")")
-	flags.StringVar(&f.Target, "target", "", "whom the work calls")
-	flags.StringVar(&f.Key, "key", "", "jobs of one key keep their order")
-	flags.StringVar(&f.Unique, "unique", "", "add nothing while a living job has this key")
-	flags.StringVar(&f.Policy, "policy", "", "name of the retry policy (default \"default\")")
-	flags.IntVar(&f.Priority, "priority", 0, "0 (first) to 9 (last)")
-	flags.StringVar(&f.at, "at", "", "not before this time")
-	flags.StringVar(&f.deadline, "deadline", "", "no start after this time")
-	flags.StringVar(&f.Batch, "batch", "", "name of the jobs enqueued together")
+	f.bind(c)
+	c.Flags().StringVar(&f.at, "at", "", "not before this time")
+	c.Flags().StringVar(&f.deadline, "deadline", "", "no start after this time")
 	return c
 }
 
 // job is what the flags ask for.
 func (f *enqueueFlags) job(a *app) (engine.NewJob, error) {
-	n := f.NewJob
-	if n.Kind == "" {
-		return n, errors.New("--kind is missing: which handler?")
+	n, err := f.jobFlags.job(a)
+	if err != nil {
+		return n, err
 	}
-	var err error
 	now := a.now()
 	if n.DueAt, err = future(now, f.at); err != nil {
 		return n, fmt.Errorf("--at: %w", err)
@@ -76,8 +71,7 @@ func (f *enqueueFlags) job(a *app) (engine.NewJob, error) {
 	if n.DeadlineAt, err = future(now, f.deadline); err != nil {
 		return n, fmt.Errorf("--deadline: %w", err)
 	}
-	n.Args, err = a.readArgs(f.args)
-	return n, err
+	return n, nil
 }
 
 // readArgs reads the arguments and refuses what is not JSON, with the place.

@@ -63,7 +63,7 @@ func (a *app) printJob(j *engine.Job) {
 	line("queue", j.Queue)
 	line("state", stateCell(j))
 	line("target", j.Target)
-	line("key", j.Key)
+	line("key", keyCell(j))
 	line("unique", j.Unique)
 	line("batch", j.Batch)
 	line("policy", policyCell(j))
@@ -75,6 +75,9 @@ func (a *app) printJob(j *engine.Job) {
 	if j.Starts > 0 {
 		line("starts", fmt.Sprintf("%d, of them %d counted as attempts", j.Starts, j.Attempts))
 	}
+	if j.Held > 0 {
+		line("held", seconds(j.Held)+" by gates, before its starts")
+	}
 	if j.Process != 0 {
 		line("lease", fmt.Sprintf("process %d since %s", j.Process, stamp(j.LeasedAt)))
 	}
@@ -85,6 +88,17 @@ func (a *app) printJob(j *engine.Job) {
 	line("result", bytesCell(j.Result, j.ResultBase64))
 	line("trace", j.Trace)
 	_ = w.Flush() // to standard output, whose errors show at the end
+}
+
+func keyCell(j *engine.Job) string {
+	text := j.Key
+	if j.KeyRule != "" {
+		text += fmt.Sprintf(" (a failed one: %s)", j.KeyRule)
+	}
+	if j.Blocked {
+		text += ", behind an earlier one"
+	}
+	return text
 }
 
 func policyCell(j *engine.Job) string {

@@ -13,11 +13,12 @@ import (
 )
 
 func (a *app) queueCommand() *cobra.Command {
-	c := group("queue", "Queues: list, pause, resume, explain",
+	c := group("queue", "Queues: list, pause, resume, limit, explain",
 		`A queue is where jobs wait. Its name is made by the first job put there. A
-paused queue starts nothing; what runs already runs on. A strict queue runs one
-job at a time, in order.`)
-	c.AddCommand(a.queueListCommand(), a.queuePauseCommand(), a.queueResumeCommand(), a.queueExplainCommand())
+paused queue starts nothing; what runs already runs on. A limited one starts only
+so many at once or a second, over all processes. A strict queue runs one job at a
+time, in order.`)
+	c.AddCommand(a.queueListCommand(), a.queuePauseCommand(), a.queueResumeCommand(), a.queueLimitCommand(), a.queueExplainCommand())
 	return c
 }
 
@@ -57,6 +58,9 @@ func queueCell(q *engine.Queue) string {
 	}
 	if q.Strict {
 		text += ", strict"
+	}
+	if q.Limit != nil {
+		text += ", limited to " + limitCell(q.Limit)
 	}
 	return text
 }

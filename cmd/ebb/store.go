@@ -244,6 +244,8 @@ func answer(c *cobra.Command, err error) error {
 		return usage(named(c, err), c.CommandPath()+" --help")
 	case errors.Is(err, engine.ErrNotFound):
 		return &failed{code: exitNo, err: err, try: c.Parent().CommandPath() + " list"}
+	case errors.Is(err, engine.ErrTaken):
+		return &failed{code: exitNo, err: named(c, err), try: "--on-conflict keep, or replace"}
 	case errors.Is(err, engine.ErrState):
 		return &failed{code: exitNo, err: named(c, err), try: "ebb job why " + strings.Join(c.Flags().Args(), " ")}
 	}
