@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
@@ -34,12 +35,13 @@ type Client struct {
 	store  store.Store
 	config worker.Config
 
-	mu       sync.Mutex
-	handlers map[string]worker.Handler
-	worker   *worker.Worker // while it runs, and after
-	stops    int            // calls of Stop before Run
-	ended    chan struct{}  // closed when Run has returned
-	closed   bool
+	mu        sync.Mutex
+	handlers  map[string]worker.Handler
+	periodics []engine.Periodic // put into the store when Run begins
+	worker    *worker.Worker    // while it runs, and after
+	stops     int               // calls of Stop before Run
+	ended     chan struct{}     // closed when Run has returned
+	closed    bool
 }
 
 // Open opens the database that the URL names: sqlite:PATH, postgres://… or
@@ -80,6 +82,9 @@ func (c *Client) Run(ctx context.Context) error {
 		return err
 	}
 	defer close(c.ended)
+	if err := c.schedule(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
 	return w.Run(ctx)
 }
 
@@ -179,7 +184,7 @@ func (c *Client) Cancel(ctx context.Context, id string) (job.State, error) {
 	if err != nil {
 		return "", err
 	}
-	return c.store.Cancel(ctx, c.now(), "library", seq)
+	return c.store.Cancel(ctx, c.now(), actor, seq)
 }
 
 // Retry queues a failed or parked job again with fresh attempts, or makes one
@@ -189,7 +194,7 @@ func (c *Client) Retry(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.store.Retry(ctx, c.now(), "library", seq); err != nil {
+	if err := c.store.Retry(ctx, c.now(), actor, seq); err != nil {
 		return fmt.Errorf("ebb: retry: %s: %w", id, err)
 	}
 	c.wake()

@@ -29,13 +29,23 @@ type Job struct {
 	DueAt time.Time
 	// DeadlineAt is its latest start; zero = none.
 	DeadlineAt time.Time
-	// Unique refuses a second job of the same value while the first is queued,
-	// running or parked.
-	Unique string
-	// Target is whom the work calls: a host, an endpoint.
+	// Target is whom the work calls: a host, an endpoint. What the policy says
+	// of a target (breaker, Retry-After, limits, retry budget) then holds the
+	// job back, over all processes, and spends no attempt.
 	Target string
-	// Key keeps the order of jobs of the same key.
-	Key string
+	// Key makes jobs of the same key and queue run one at a time, in the order
+	// of their enqueue; one that waits for its retry holds up the others.
+	// KeyRule says what a failed one does to those behind it.
+	Key     string
+	KeyRule KeyRule
+	// Unique is a key that only one living job (queued, running or parked) of
+	// the scope may have. UniqueFor keeps it taken for so long after the
+	// enqueue, though the job has ended. OnConflict says what an enqueue does
+	// whose key is taken.
+	Unique      string
+	UniqueScope UniqueScope
+	UniqueFor   time.Duration
+	OnConflict  Conflict
 	// Batch names jobs that belong together.
 	Batch string
 	// Trace is the caller's W3C traceparent.
@@ -45,7 +55,7 @@ type Job struct {
 // Enqueued is the answer to one Job.
 type Enqueued struct {
 	ID string
-	// Existing is set where a living job holds the same Unique: ID is that
+	// Existing is set where another job holds the same Unique: ID is that
 	// job's, and nothing was added.
 	Existing bool
 }
@@ -92,18 +102,25 @@ func (c *Client) EnqueueTx(ctx context.Context, tx any, jobs ...Job) ([]Enqueued
 
 func news(jobs []Job) ([]job.New, error) {
 	list := make([]job.New, len(jobs))
-	for i, j := range jobs {
+	for i := range jobs {
+		j := &jobs[i]
 		args, err := encode(j.Args)
 		if err != nil {
 			return nil, fmt.Errorf("ebb: enqueue: %s: args: %w", j.Kind, err)
 		}
-		list[i] = job.New{
-			Kind: j.Kind, Args: args, Queue: j.Queue, Policy: j.Policy, Priority: j.Priority,
-			DueAt: j.DueAt, DeadlineAt: j.DeadlineAt, Unique: j.Unique,
-			Target: j.Target, Key: j.Key, Batch: j.Batch, Trace: j.Trace,
-		}
+		list[i] = j.with(args)
 	}
 	return list, nil
+}
+
+func (j *Job) with(args []byte) job.New {
+	return job.New{
+		Kind: j.Kind, Args: args, Queue: j.Queue, Policy: j.Policy, Priority: j.Priority,
+		DueAt: j.DueAt, DeadlineAt: j.DeadlineAt,
+		Target: j.Target, Key: j.Key, KeyRule: j.KeyRule,
+		Unique: j.Unique, UniqueScope: j.UniqueScope, UniqueFor: j.UniqueFor, Conflict: j.OnConflict,
+		Batch: j.Batch, Trace: j.Trace,
+	}
 }
 
 func encode(args any) ([]byte, error) {
