@@ -44,5 +44,10 @@ func Ablations() []Ablation {
 		{Name: "a late commit is stranded by a cursor", faults: fault.Set{SkipLate: true}},
 		{Name: "cancel orders are lost", faults: fault.Set{LoseOrders: true}},
 		{Name: "counters drift", faults: fault.Set{DriftCounts: true}},
+		{Name: "a gate is swapped whatever its version", faults: fault.Set{BlindSwap: true}},
+		{Name: "a reap keeps permits", faults: fault.Set{KeepGrants: true}},
+		{Name: "a blocked job can be claimed", faults: fault.Set{BlockedClaimable: true}},
+		{Name: "the newest of a key is promoted", faults: fault.Set{PromoteNewest: true}},
+		{Name: "a settle loses the look of its lane", faults: fault.Set{LoseLooks: true}},
 	}
 }

@@ -22,6 +22,9 @@ func (w *world) checkChange(c *call, before *job.Job, known bool, after *job.Job
 	want := *before
 	var why string
 	switch {
+	case before.State == job.Queued && after.State == job.Parked && c.parks(before):
+		why = "head failed"
+		want.State, want.Cause = job.Parked, job.HeadFailed
 	case c.turn != nil && !c.refused:
 		why = w.turned(c, &want)
 	case c.reaped && before.State == job.Running && before.Process == c.process:
@@ -90,13 +93,15 @@ func (w *world) turned(c *call, j *job.Job) (why string) {
 			w.released(j, c.now)
 		}
 	}
-	if slices.ContainsFunc(c.answer.Claimed, func(claimed job.Job) bool { return claimed.Seq == j.Seq }) {
+	if i := slices.IndexFunc(c.answer.Claimed, func(claimed job.Job) bool { return claimed.Seq == j.Seq }); i >= 0 {
 		if j.State != job.Queued || j.DueAt.After(c.now) {
 			w.fail("claimed although not due or not queued: %s", brief(j))
 		}
 		why += "claimed"
 		j.State, j.Process, j.LeasedAt, j.Epoch = job.Running, c.process, store.Instant(c.now), j.Epoch+1
-		j.Begun = j.History.Crashes < store.SuspectCrashes
+		if j.Begun = j.History.Crashes < store.SuspectCrashes; inLane(j) {
+			j.Begun = c.answer.Claimed[i].Begun // checkLanes knows better
+		}
 	}
 	return why
 }

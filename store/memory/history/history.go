@@ -93,7 +93,7 @@ func Run(seed uint64, a Ablation) error {
 		store: memory.New(memory.Config{Faults: a.faults}), truth: newTruth(),
 	}
 	for n := range workers {
-		w.workers = append(w.workers, &worker{n: n, seen: map[int64]sighting{}})
+		w.workers = append(w.workers, &worker{n: n, seen: map[int64]sighting{}, gates: map[string]store.Gate{}})
 	}
 	w.must("strict", w.store.StrictQueue(w.ctx, "strict", true))
 	for range steps {
@@ -201,7 +201,7 @@ func (w *world) drain() {
 		}
 	}
 	for _, seq := range w.truth.order {
-		if j := w.truth.jobs[seq]; j.State == job.Queued || j.State == job.Running {
+		if j := w.truth.jobs[seq]; w.unfinished(&j) {
 			w.fail("not drained: %s", brief(&j))
 		}
 	}
@@ -209,7 +209,26 @@ func (w *world) drain() {
 
 func (w *world) drained() bool {
 	for _, j := range w.truth.jobs {
-		if j.State == job.Queued || j.State == job.Running {
+		if w.unfinished(&j) {
+			return false
+		}
+	}
+	return true
+}
+
+// unfinished reports whether the job should still go on: it is queued or
+// running, and not behind a dead letter or a parked job of its key.
+func (w *world) unfinished(j *job.Job) bool {
+	if j.State != job.Queued || j.Key == "" {
+		return j.State == job.Queued || j.State == job.Running
+	}
+	for _, seq := range w.truth.order {
+		head := w.truth.jobs[seq]
+		if head.Seq >= j.Seq {
+			break
+		}
+		stands := head.State == job.Parked || head.State == job.Failed && head.KeyRule == job.KeyBlock
+		if stands && head.Queue == j.Queue && head.Key == j.Key {
 			return false
 		}
 	}
@@ -217,8 +236,8 @@ func (w *world) drained() bool {
 }
 
 func brief(j *job.Job) string {
-	return fmt.Sprintf("job %d (%s, kind %s, queue %s, priority %d, due %s, epoch %d, process %d, begun %t, %+v)",
-		j.Seq, j.State, j.Kind, j.Queue, j.Priority, j.DueAt.Sub(t0), j.Epoch, j.Process, j.Begun, j.History)
+	return fmt.Sprintf("job %d (%s, kind %s, queue %s, target %q, key %q/%s, priority %d, due %s, epoch %d, process %d, begun %t, %+v)",
+		j.Seq, j.State, j.Kind, j.Queue, j.Target, j.Key, j.KeyRule, j.Priority, j.DueAt.Sub(t0), j.Epoch, j.Process, j.Begun, j.History)
 }
 
 func refOf(j *job.Job) store.Ref { return store.Ref{Seq: j.Seq, Epoch: j.Epoch} }

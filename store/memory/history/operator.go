@@ -14,6 +14,7 @@ import (
 type heldTx struct {
 	tx   *memory.Tx
 	seqs []int64
+	jobs []job.New
 }
 
 // work makes a few random jobs. One in twenty kills every worker that runs
@@ -33,6 +34,10 @@ func (w *world) work() []job.New {
 		}
 		if w.chance(150) {
 			n.Unique = pick(w, []string{"u", "v"})
+		}
+		n.Target = pick(w, []string{"", "", "", "x", "y"})
+		if w.chance(250) {
+			n.Key, n.KeyRule = pick(w, []string{"k", "l"}), pick(w, []job.KeyRule{job.KeyBlock, job.KeySkip, job.KeyPark})
 		}
 		if w.chance(50) {
 			n.Args = poison
@@ -90,17 +95,19 @@ func (w *world) hold() {
 	}
 	answers, err := w.store.EnqueueTx(w.ctx, tx, w.now(), jobs)
 	w.must("enqueue in a transaction", err)
-	h := &heldTx{tx: tx}
+	h := &heldTx{tx: tx, jobs: jobs}
 	for _, a := range answers {
 		h.seqs = append(h.seqs, a.Seq)
 	}
 	w.held = append(w.held, h)
+	w.verify(call{name: "open enqueue", now: w.now()})
 }
 
 func (w *world) end(h *heldTx, commit bool) {
 	w.held = w.held[1:]
 	if !commit {
 		w.must("rollback", h.tx.Rollback())
+		w.verify(call{name: "rollback", now: w.now()})
 		return
 	}
 	w.must("commit", h.tx.Commit())

@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -21,6 +20,7 @@ type truth struct {
 	ordered   map[store.Ref]bool // leases that a cancel order waits for
 	processes map[int64]*process
 	paused    map[string]bool
+	gates     map[string]store.Gate
 	changes   int // of jobs, so far
 }
 
@@ -41,6 +41,7 @@ func newTruth() truth {
 	return truth{
 		jobs: map[int64]job.Job{}, ledger: map[int64][]job.Attempt{}, spent: map[int64]*spending{},
 		ordered: map[store.Ref]bool{}, processes: map[int64]*process{}, paused: map[string]bool{},
+		gates: map[string]store.Gate{},
 	}
 }
 
@@ -77,6 +78,7 @@ type call struct {
 
 	reaped  bool
 	settles map[int64]store.Settle // what the reaper decided
+	failed  []job.Job              // what failed by this call
 
 	order   int64     // of cancel and retry
 	state   job.State // of cancel
@@ -93,6 +95,7 @@ func (w *world) verify(c call) {
 	list, err := w.store.List(w.ctx, store.Filter{}, store.Page{Limit: 1000})
 	w.must("list", err)
 	slices.Reverse(list)
+	c.failed = w.failedNow(list)
 	if c.turn != nil && !c.refused {
 		w.checkAnswers(&c)
 		w.checkClaims(&c, list)
@@ -108,6 +111,8 @@ func (w *world) verify(c call) {
 		}
 	}
 	w.checkCluster(list)
+	w.checkKeys(&c, list)
+	w.checkGates(&c, list)
 }
 
 // same compares what can change in a job.
@@ -194,39 +199,29 @@ func (w *world) checkClaims(c *call, after []job.Job) {
 	}
 	var want []int64
 	for _, claim := range c.turn.Claims {
-		want = append(want, w.least(c.now, claim, after, taken)...)
+		want = append(want, w.least(c, claim, after, taken)...)
 	}
 	got := make([]int64, 0, len(want))
 	for _, j := range c.answer.Claimed {
-		got = append(got, j.Seq)
+		if !inLane(&j) {
+			got = append(got, j.Seq)
+		}
 	}
 	if !slices.Equal(got, want) {
 		w.fail("claims %+v took %v, want %v", c.turn.Claims, got, want)
 	}
+	w.checkLanes(c, after, taken)
 }
 
-// least computes what a claim must take: what it took and what is queued
-// after it were there before it.
-func (w *world) least(now time.Time, claim store.Claim, after []job.Job, taken map[int64]bool) []int64 {
-	if w.truth.paused[claim.Queue] {
-		return nil
-	}
+// least computes what a claim must take.
+func (w *world) least(c *call, claim store.Claim, after []job.Job, taken map[int64]bool) []int64 {
 	limit := claim.Limit
-	var ready []*job.Job
 	for i := range after {
-		j := &after[i]
-		switch {
-		case j.Queue != claim.Queue:
-		case j.State == job.Running && !taken[j.Seq] && claim.Queue == "strict":
+		if j := &after[i]; claim.Queue == "strict" && j.Queue == "strict" && j.State == job.Running && !taken[j.Seq] {
 			return nil
-		case j.State != job.Queued && !taken[j.Seq], j.DueAt.After(now), !j.DeadlineAt.IsZero() && j.DeadlineAt.Before(now):
-		default:
-			ready = append(ready, j)
 		}
 	}
-	slices.SortFunc(ready, func(a, b *job.Job) int {
-		return cmp.Or(cmp.Compare(a.Priority, b.Priority), a.DueAt.Compare(b.DueAt), cmp.Compare(a.Seq, b.Seq))
-	})
+	ready := w.ready(c, claim.Queue, after, taken, func(j *job.Job) bool { return !inLane(j) })
 	if claim.Queue == "strict" {
 		ready, limit = ready[:min(1, len(ready))], min(limit, 1)
 	}

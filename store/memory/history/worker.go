@@ -25,7 +25,8 @@ type worker struct {
 	outbox       []store.Settle // ended but not acknowledged
 	unsure       bool           // an answer was lost: which leases are ours?
 	seen         map[int64]sighting
-	condemned    []sighting // judged dead, the reap comes a little later
+	gates        map[string]store.Gate // as seen last
+	condemned    []sighting            // judged dead, the reap comes a little later
 }
 
 // task is a lease that the worker believes to hold.
@@ -49,7 +50,7 @@ type sighting struct {
 
 // die loses everything that the worker had in memory.
 func (k *worker) die(w *world) {
-	*k = worker{n: k.n, deadUntil: w.mono + w.upTo(lease), seen: map[int64]sighting{}}
+	*k = worker{n: k.n, deadUntil: w.mono + w.upTo(lease), seen: map[int64]sighting{}, gates: map[string]store.Gate{}}
 }
 
 // act does what is next: one call of the store.
@@ -82,11 +83,26 @@ func (k *worker) act(w *world) {
 	}
 }
 
-// leave ends the process in order; the worker comes back as another.
+// leave ends the process in order; the worker comes back as another. With a
+// permit in hand it stays.
 func (k *worker) leave(w *world) {
 	w.must("leave", w.store.Leave(w.ctx, k.id))
-	w.truth.processes[k.id].reaped = true
-	k.lost()
+	list, err := w.store.Processes(w.ctx)
+	w.must("processes", err)
+	listed := slices.ContainsFunc(list, func(p store.Process) bool { return p.ID == k.id })
+	permits := 0
+	for _, g := range w.truth.gates {
+		held := g.GrantOf(k.id)
+		permits += held.Size()
+	}
+	p := w.truth.processes[k.id]
+	if listed != (permits > 0) && !p.reaped {
+		w.fail("process %d left with %d permits and is listed: %t", k.id, permits, listed)
+	}
+	if !listed {
+		p.reaped = true
+		k.lost()
+	}
 }
 
 func (k *worker) register(w *world) {
@@ -94,6 +110,7 @@ func (k *worker) register(w *world) {
 	p, err := w.store.Register(w.ctx, now, store.Process{Host: "h", PID: k.n, Kinds: kinds, Config: pick(w, []string{"c1", "c2"})})
 	w.must("register", err)
 	k.id, k.beatAt = p.ID, w.mono
+	k.learn(w)
 	w.truth.processes[p.ID] = &process{beatAt: w.mono}
 	w.verify(call{name: "register", now: now, process: p.ID, config: p.Config})
 }
@@ -134,6 +151,7 @@ func (k *worker) reconcile(w *world) {
 	running, err := w.store.List(w.ctx, store.Filter{State: job.Running}, store.Page{Limit: 1000})
 	w.must("list", err)
 	k.unsure = false
+	k.learn(w)
 	var tasks []*task
 	for _, j := range running {
 		ref := refOf(&j)
@@ -229,19 +247,7 @@ func (k *worker) turn(w *world) {
 		return over
 	})
 	t.Settles = slices.Clone(k.outbox)
-	busy := slices.ContainsFunc(k.tasks, func(task *task) bool { return task.begun && task.job.History.Crashes >= store.SuspectCrashes })
-	for _, task := range k.tasks {
-		switch {
-		case task.back || !task.begun && w.chance(100):
-			t.Release = append(t.Release, refOf(&task.job))
-		case task.begun:
-		case task.job.DueAt.After(t.Now) && !w.chance(50): // now and then it asks too early
-		case task.job.History.Crashes < store.SuspectCrashes:
-			t.Begin = append(t.Begin, refOf(&task.job))
-		case !busy:
-			t.Begin, busy = append(t.Begin, refOf(&task.job)), true
-		}
-	}
+	need := k.begin(w, &t)
 	free := slots - len(k.tasks)
 	for _, queue := range queues {
 		if n := min(free, 1+w.rng.IntN(slots)); n > 0 && w.chance(600) {
@@ -251,8 +257,70 @@ func (k *worker) turn(w *world) {
 			}
 			t.Claims, free = append(t.Claims, store.Claim{Queue: queue, Kinds: known, Limit: n}), free-n
 		}
+		if n := min(free, 1+w.rng.IntN(slots)); n > 0 && w.chance(500) {
+			c := k.laneClaim(w, queue, n, need)
+			t.Lanes, free = append(t.Lanes, c), free-c.Limit
+		}
+	}
+	for _, target := range targets {
+		if sw, any := k.swap(w, target, need[target]); any {
+			t.Swaps = append(t.Swaps, sw)
+		}
 	}
 	k.send(w, t)
+}
+
+// laneClaim serves a lane by name where permits are to spare, or discovers.
+func (k *worker) laneClaim(w *world, queue string, n int, need map[string]*needs) store.LaneClaim {
+	c := store.LaneClaim{Queue: queue, Kinds: kinds, Lanes: 2, Firsts: n, Retries: n, Limit: n}
+	for _, target := range targets {
+		if free := k.free(target, need[target]); free > 0 && w.chance(500) {
+			c.Target, c.Begin = target, min(free, n)
+			need[target].begun += c.Begin
+			break
+		}
+	}
+	return c
+}
+
+// begin says which leases begin and which go back, and what that needs of
+// each target's gate.
+func (k *worker) begin(w *world, t *store.Turn) map[string]*needs {
+	need := map[string]*needs{"": {}}
+	for _, target := range targets {
+		need[target] = &needs{}
+	}
+	busy := slices.ContainsFunc(k.tasks, func(task *task) bool { return task.begun && task.job.History.Crashes >= store.SuspectCrashes })
+	for _, task := range k.tasks {
+		if n := need[task.gate()]; task.begun {
+			n.begun++
+		}
+	}
+	for _, task := range k.tasks {
+		n := need[task.gate()]
+		suspect := task.job.History.Crashes >= store.SuspectCrashes
+		switch {
+		case task.back || !task.begun && w.chance(100):
+			t.Release = append(t.Release, refOf(&task.job))
+		case task.begun:
+		case task.job.DueAt.After(t.Now) && !w.chance(50): // now and then it asks too early
+		case suspect && busy:
+		case task.gate() != "" && k.free(task.gate(), n) <= 0:
+			n.waiting++
+		default:
+			t.Begin, busy = append(t.Begin, refOf(&task.job)), busy || suspect
+			n.begun++
+		}
+	}
+	return need
+}
+
+// gate is the target whose permit the task needs; empty = none.
+func (t *task) gate() string {
+	if inLane(&t.job) {
+		return t.job.Target
+	}
+	return ""
 }
 
 // send takes the turn; the request or its answer may be lost, or it arrives
@@ -301,6 +369,7 @@ func (w *world) take(t store.Turn) (store.Turned, error) {
 
 // follow acts on the answer.
 func (k *worker) follow(w *world, t store.Turn, answer store.Turned) {
+	k.swapped(t, answer)
 	k.outbox = nil // applied or stale, each has been heard
 	k.tasks = slices.DeleteFunc(k.tasks, func(task *task) bool {
 		i := slices.Index(t.Release, refOf(&task.job))
