@@ -155,7 +155,8 @@ const maxSteps = 5_000
 
 // Drain steps until nothing is left to happen: every job has succeeded,
 // failed, is parked, cancelled, or waits for something else than time. It
-// returns how much time has passed.
+// returns how much time has passed. With a schedule something is always left:
+// use Advance.
 func (e *Engine) Drain() time.Duration {
 	e.t.Helper()
 	began := e.Now()
@@ -164,7 +165,7 @@ func (e *Engine) Drain() time.Duration {
 			return e.Now().Sub(began)
 		}
 	}
-	e.t.Fatalf("ebbtest: work goes on after %d steps and %s; a job that always comes back never drains: use Advance", maxSteps, e.Now().Sub(began))
+	e.t.Fatalf("ebbtest: work goes on after %d steps and %s; a job that always comes back, or a schedule, never drains: use Advance", maxSteps, e.Now().Sub(began))
 	return 0
 }
 

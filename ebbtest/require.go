@@ -104,14 +104,24 @@ func difference(j *job.Job, want ebb.Job) string {
 	differs("queue", j.Queue, want.Queue, want.Queue == "")
 	differs("policy", j.Policy, want.Policy, want.Policy == "")
 	differs("priority", j.Priority, want.Priority, want.Priority == 0)
-	differs("unique", j.Unique, want.Unique, want.Unique == "")
+	differs("unique", j.Unique, unique(want), want.Unique == "")
 	differs("target", j.Target, want.Target, want.Target == "")
 	differs("key", j.Key, want.Key, want.Key == "")
+	differs("key rule", j.KeyRule, want.KeyRule, want.KeyRule == "")
 	differs("batch", j.Batch, want.Batch, want.Batch == "")
 	differs("trace", j.Trace, want.Trace, want.Trace == "")
 	differs("due", instant(j.DueAt), instant(want.DueAt), want.DueAt.IsZero())
 	differs("deadline", instant(j.DeadlineAt), instant(want.DeadlineAt), want.DeadlineAt.IsZero())
 	return strings.Join(parts, ", ")
+}
+
+// unique is the wanted key as it is kept, with its scope written into it.
+func unique(want ebb.Job) string {
+	prepared, err := store.Prepare(Epoch, job.New{Kind: want.Kind, Queue: want.Queue, Unique: want.Unique, UniqueScope: want.UniqueScope})
+	if err != nil {
+		return want.Unique
+	}
+	return prepared.Unique
 }
 
 // sameArgs compares as JSON where both are, else byte by byte.
