@@ -34,7 +34,7 @@ func TestTriesAtFailureProbability(t *testing.T) {
 		n int
 	}{{0.5, 3}, {0.2, 4}, {0.9, 6}} {
 		for _, mode := range []simulate.Mode{simulate.InProcess, simulate.Durable} {
-			s := batchOf(20000, calls(tries(t, c.n, time.Second), "server"), failing(c.f))
+			s := batchOf(5000, calls(tries(t, c.n, time.Second), "server"), failing(c.f))
 			s.Callers[0].Mode = mode
 			r := run(t, s, 10)
 			dead := math.Pow(c.f, float64(c.n))
