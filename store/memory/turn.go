@@ -51,9 +51,16 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 	for _, c := range t.Claims {
 		answer.Claimed = append(answer.Claimed, s.claim(store.Instant(now), p, c)...)
 	}
+	s.turnFlow(&t, &answer, p, store.Instant(now))
+	return answer, nil
+}
+
+// turnFlow does what a turn asks of lanes and gates: claims, then swaps, then
+// the gates as they stand after both.
+func (s *Store) turnFlow(t *store.Turn, answer *store.Turned, p *process, now time.Time) {
 	plain := len(answer.Claimed)
 	for _, c := range t.Lanes {
-		answer.Claimed = append(answer.Claimed, s.claimLane(store.Instant(now), p, c)...)
+		answer.Claimed = append(answer.Claimed, s.claimLane(now, p, c)...)
 	}
 	asked := map[string]bool{}
 	for i := range answer.Claimed[plain:] {
@@ -69,7 +76,6 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 	for _, target := range slices.Sorted(maps.Keys(asked)) {
 		answer.Gates = append(answer.Gates, s.gateOf(target))
 	}
-	return answer, nil
 }
 
 // leased returns the row if the process holds it under exactly this epoch.

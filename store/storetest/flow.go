@@ -85,10 +85,8 @@ func flowOf(t *testing.T, s store.Store) store.Flow {
 // to is a job that calls the target.
 func to(target string) job.New { return job.New{Kind: "mail", Target: target} }
 
-// until is to with a due time.
-func until(target string, due time.Time) job.New {
-	return job.New{Kind: "mail", Target: target, DueAt: due}
-}
+// dueAt is a job that calls x, due later.
+func dueAt(due time.Time) job.New { return job.New{Kind: "mail", Target: "x", DueAt: due} }
 
 // everything is a discovery that nothing bounds.
 var everything = store.LaneClaim{Queue: job.DefaultQueue, Kinds: []string{"mail"}, Lanes: 1000, Firsts: 1000, Retries: 1000, Limit: 1000}
@@ -163,10 +161,10 @@ func (s *flowScript) swap(now time.Time, process int64, swaps ...store.Swap) {
 	}
 }
 
-// shut closes a target's gate until an instant, with room for so many.
-func (s *flowScript) shut(now time.Time, process int64, target string, openAt time.Time, room int) {
+// shut closes the gate of x until an instant, with room for so many.
+func (s *flowScript) shut(now time.Time, process int64, openAt time.Time, room int) {
 	s.Helper()
-	g := s.gate(target)
+	g := s.gate("x")
 	g.OpenAt, g.Room = openAt, room
 	s.swap(now, process, store.Swap{Gate: g})
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
-	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
 )
 
@@ -103,7 +102,7 @@ var gateRules = []flowRule{
 	{"discovery passes a shut target over until it opens", func(s *flowScript) {
 		p := s.process(t0)
 		seqs := s.add(t0, to("x"), to("y"))
-		s.shut(t0, p, "x", at(30), store.NoLimit)
+		s.shut(t0, p, at(30), store.NoLimit)
 		c := everything
 		c.Lanes = 1
 		s.same("the other", seqsOf(s.lanes(t0, p, c).Claimed), seqs[1:])
@@ -115,7 +114,7 @@ var gateRules = []flowRule{
 	{"a job that comes while it is shut waits too", func(s *flowScript) {
 		p := s.process(t0)
 		seqs := s.add(t0, to("x"))
-		s.shut(t0, p, "x", at(30), store.NoLimit)
+		s.shut(t0, p, at(30), store.NoLimit)
 		s.found("shut", at(1), p)
 		seqs = append(seqs, s.add(at(2), to("x"))...)
 		s.found("still", at(3), p)
@@ -126,7 +125,7 @@ var gateRules = []flowRule{
 		seqs := s.add(t0, to("x"), job.New{Kind: "mail", Queue: "bulk", Target: "x"})
 		bulk := everything
 		bulk.Queue = "bulk"
-		s.shut(t0, p, "x", store.Never, store.NoLimit)
+		s.shut(t0, p, store.Never, store.NoLimit)
 		s.same("shut", len(s.lanes(t0, p, everything, bulk).Claimed), 0)
 		s.same("next due", s.nextDue(), time.Time{})
 		s.same("a year later", len(s.lanes(at(3e7), p, everything, bulk).Claimed), 0)
@@ -141,7 +140,7 @@ var gateRules = []flowRule{
 	{"a wake brings looks to the time of opening", func(s *flowScript) {
 		p := s.process(t0)
 		seq := s.add(t0, to("x"))[0]
-		s.shut(t0, p, "x", store.Never, store.NoLimit)
+		s.shut(t0, p, store.Never, store.NoLimit)
 		s.found("shut", t0, p)
 		g := s.gate("x")
 		g.OpenAt = at(20)
@@ -159,7 +158,7 @@ var gateRules = []flowRule{
 	{"room bounds what discovery takes", func(s *flowScript) {
 		p := s.process(t0)
 		seqs := s.add(t0, to("x"), to("x"), to("x"), to("y"))
-		s.shut(t0, p, "x", time.Time{}, 2)
+		s.shut(t0, p, time.Time{}, 2)
 		answer := s.lanes(t0, p, everything)
 		s.same("claimed", seqsOf(answer.Claimed), []int64{seqs[0], seqs[1], seqs[3]})
 		s.same("gates", []any{answer.Gates[0].Room, answer.Gates[1].Room}, []any{2, store.NoLimit})
@@ -168,7 +167,7 @@ var gateRules = []flowRule{
 	{"without room a lane rests", func(s *flowScript) {
 		p := s.process(t0)
 		seqs := s.add(t0, to("x"), to("y"))
-		s.shut(t0, p, "x", time.Time{}, 0)
+		s.shut(t0, p, time.Time{}, 0)
 		c := everything
 		c.Lanes = 1
 		s.same("passed over", seqsOf(s.lanes(t0, p, c).Claimed), seqs[1:])
@@ -312,23 +311,5 @@ var grantRules = []flowRule{
 		s.settled(at(1), p, kept(j, at(1), 10*time.Second))
 		s.found("nothing to discover", at(20), p)
 		s.same("running", s.job(j.Seq).State, job.Running)
-		s.same("what it was held for is kept", s.heldFor(p), 42*time.Second)
 	}},
-}
-
-// heldFor settles a job whose gate held it and reads the time back, through
-// another start.
-func (s *flowScript) heldFor(process int64) time.Duration {
-	s.Helper()
-	s.add(at(20), to("held"))
-	st := again(s.serveOne(at(20), process, "held"), at(20), 0)
-	st.History.Held, st.Attempt.Held, st.Attempt.HeldBy = 42*time.Second, 42*time.Second, "breaker"
-	s.settled(at(20), process, st)
-	j := s.serveOne(at(21), process, "held")
-	s.same("ledger", []any{s.ledger(j.Seq)[0].HeldBy, s.ledger(j.Seq)[0].Held}, []any{"breaker", 42 * time.Second})
-	s.settled(at(21), process, store.Settle{Ref: refOf(j), To: job.Failed, Cause: retry.CauseFatal, History: j.History})
-	held := s.job(j.Seq).History.Held
-	s.must(s.Retry(s.ctx, at(22), "ann", j.Seq))
-	s.same("fresh", s.job(j.Seq).History.Held, time.Duration(0))
-	return held
 }

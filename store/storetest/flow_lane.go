@@ -94,8 +94,8 @@ var laneRules = []flowRule{
 	{"equal parts, lane by lane", func(s *flowScript) {
 		p := s.process(t0)
 		var jobs []job.New
-		for target, n := range map[string]int{"a": 5, "b": 1, "c": 5} {
-			jobs = append(jobs, slices.Repeat([]job.New{to(target)}, n)...)
+		for _, target := range []string{"c", "a", "c", "a", "b", "c", "a", "c", "a", "c", "a"} {
+			jobs = append(jobs, to(target))
 		}
 		s.add(t0, jobs...)
 		for _, want := range []struct {
@@ -237,7 +237,7 @@ var laneRules = []flowRule{
 	}},
 	{"ahead of a job is what stands before it in its lane", func(s *flowScript) {
 		s.addN(t0, 3)
-		seqs := s.add(t0, to("x"), to("y"), to("x"), until("x", at(50)), to("x"))
+		seqs := s.add(t0, to("x"), to("y"), to("x"), dueAt(at(50)), to("x"))
 		n, err := s.Ahead(s.ctx, at(1), seqs[4], 10)
 		s.must(err)
 		s.same("ahead", n, 2)
@@ -246,7 +246,7 @@ var laneRules = []flowRule{
 		s.same("ahead of y", n, 0)
 	}},
 	{"a queue's earliest due time may be a lane's", func(s *flowScript) {
-		s.add(t0, until("x", at(5)), job.New{Kind: "mail", DueAt: at(9)})
+		s.add(t0, dueAt(at(5)), job.New{Kind: "mail", DueAt: at(9)})
 		queues, err := s.Queues(s.ctx)
 		s.must(err)
 		s.same("due", queues[0].DueAt, at(5))
@@ -277,7 +277,7 @@ var nameRules = []flowRule{
 	{"whatever its gate and its look say", func(s *flowScript) {
 		p := s.process(t0)
 		seqs := s.add(t0, to("x"), to("x"), to("y"))
-		s.shut(t0, p, "x", store.Never, 0)
+		s.shut(t0, p, store.Never, 0)
 		s.hold(t0, p, "x", false, at(600))
 		answer := s.lanes(t0, p, named("x", 1))
 		s.same("claimed", seqsOf(answer.Claimed), seqs[:1])

@@ -172,8 +172,8 @@ var holdRules = []flowRule{
 		p := s.process(t0)
 		second := s.heldJob(p, 0)
 		held := s.heldJob(p, time.Second)
-		seqs := s.add(t0, to("x"), until("x", at(10)), until("x", at(10.000001)), job.New{Kind: "mail", Target: "x", Policy: "webhook"}, to("y"))
-		running := s.add(at(-5), until("x", at(-5)))[0]
+		seqs := s.add(t0, to("x"), dueAt(at(10)), dueAt(at(10.000001)), job.New{Kind: "mail", Target: "x", Policy: "webhook"}, to("y"))
+		running := s.add(at(-5), dueAt(at(-5)))[0]
 		s.same("the oldest is running", s.serveOne(t0, p, "x").Seq, running)
 		for _, c := range []struct {
 			name string
@@ -199,7 +199,7 @@ var holdRules = []flowRule{
 		}
 	}},
 	{"the least numbers first, up to the limit", func(s *flowScript) {
-		seqs := s.add(t0, until("x", at(9)), until("x", at(1)), until("x", at(5)))
+		seqs := s.add(t0, dueAt(at(9)), dueAt(at(1)), dueAt(at(5)))
 		e := ending
 		e.Limit = 2
 		s.same("ended", s.end(at(20), e), 2)
@@ -237,6 +237,22 @@ var holdRules = []flowRule{
 		s.same("ended", s.end(at(20), ending), 2)
 		s.inState(job.Failed, seqs[:2]...)
 		s.same("behind", []any{s.job(seqs[2]).State, s.job(seqs[2]).Cause}, []any{job.Parked, job.HeadFailed})
+	}},
+	{"what a job was held for is remembered until it is queued anew", func(s *flowScript) {
+		p := s.process(t0)
+		seq := s.add(t0, to("x"))[0]
+		st := again(s.serveOne(t0, p, "x"), t0, 0)
+		st.History.Held, st.Attempt.Held, st.Attempt.HeldBy = 42*time.Second, 40*time.Second, "breaker"
+		s.settled(t0, p, st)
+		s.same("queued", s.job(seq).History.Held, 42*time.Second)
+		row := s.ledger(seq)[0]
+		s.same("ledger", []any{row.HeldBy, row.Held}, []any{"breaker", 40 * time.Second})
+		j := s.serveOne(at(1), p, "x")
+		s.same("claimed", j.History.Held, 42*time.Second)
+		s.settled(at(1), p, ended(j, at(1), job.Failed, retry.CauseFatal))
+		s.same("failed", s.job(seq).History.Held, 42*time.Second)
+		s.must(s.Retry(s.ctx, at(2), "ann", seq))
+		s.same("fresh", s.job(seq).History.Held, time.Duration(0))
 	}},
 	{"jobs that were held before, by number", func(s *flowScript) {
 		p := s.process(t0)

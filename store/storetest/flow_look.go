@@ -12,13 +12,13 @@ import (
 var lookRules = []flowRule{
 	{"never before the due time, and then", func(s *flowScript) {
 		p := s.process(t0)
-		seq := s.add(t0, until("x", at(30)))[0]
+		seq := s.add(t0, dueAt(at(30)))[0]
 		s.found("a microsecond early", at(30).Add(-time.Microsecond), p)
 		s.found("on time", at(30), p, seq)
 	}},
 	{"a look in vain waits for the next due time", func(s *flowScript) {
 		p := s.process(t0)
-		seqs := s.add(t0, until("x", at(30)), until("x", at(50)))
+		seqs := s.add(t0, dueAt(at(30)), dueAt(at(50)))
 		if due := s.nextDue(); due.IsZero() || due.After(at(30)) {
 			s.Fatalf("next due %s, want until %s", due, at(30))
 		}
@@ -30,9 +30,9 @@ var lookRules = []flowRule{
 	}},
 	{"an earlier job brings its own look", func(s *flowScript) {
 		p := s.process(t0)
-		s.add(t0, until("x", at(60)))
+		s.add(t0, dueAt(at(60)))
 		s.found("nothing yet", at(1), p)
-		early := s.add(at(1), until("x", at(10)))[0]
+		early := s.add(at(1), dueAt(at(10)))[0]
 		if due := s.nextDue(); due.After(at(10)) {
 			s.Fatalf("next due %s, want until %s", due, at(10))
 		}
@@ -41,7 +41,7 @@ var lookRules = []flowRule{
 	}},
 	{"a job whose due time passed long ago is found at once", func(s *flowScript) {
 		p := s.process(t0)
-		seq := s.add(t0, until("x", at(-3600)))[0]
+		seq := s.add(t0, dueAt(at(-3600)))[0]
 		s.found("found", t0, p, seq)
 	}},
 	{"everything that makes a job queued brings its look", lookOfEveryWay},
@@ -57,7 +57,7 @@ var lookRules = []flowRule{
 	}},
 	{"no rest after a claim that left nothing due behind", func(s *flowScript) {
 		p := s.process(t0)
-		seqs := s.add(t0, to("x"), until("x", at(0.5)))
+		seqs := s.add(t0, to("x"), dueAt(at(0.5)))
 		s.found("first", t0, p, seqs[0])
 		s.found("second, within the rest of another", at(0.5), p, seqs[1])
 	}},
@@ -85,7 +85,7 @@ var lookRules = []flowRule{
 	}},
 	{"a hold never makes a look earlier", func(s *flowScript) {
 		p := s.process(t0)
-		seq := s.add(t0, until("x", at(60)))[0]
+		seq := s.add(t0, dueAt(at(60)))[0]
 		s.found("in vain", t0, p)
 		s.hold(at(1), p, "x", false, at(10))
 		s.same("next due", s.nextDue(), at(60))
@@ -123,7 +123,7 @@ var lookRules = []flowRule{
 		s.same("retries", seqsOf(s.lanes(at(1), p, c).Claimed), []int64{second})
 	}},
 	{"next due: kinds, queues and pauses", func(s *flowScript) {
-		s.add(t0, until("x", at(40)), job.New{Kind: "other", Target: "x", DueAt: at(20)}, job.New{Kind: "mail", DueAt: at(50)})
+		s.add(t0, dueAt(at(40)), job.New{Kind: "other", Target: "x", DueAt: at(20)}, job.New{Kind: "mail", DueAt: at(50)})
 		p := s.process(t0, "mail", "other")
 		c := everything
 		c.Kinds = []string{"mail", "other"}
@@ -138,7 +138,7 @@ var lookRules = []flowRule{
 	{"a deadline that has passed is not looked for", func(s *flowScript) {
 		p := s.process(t0)
 		s.add(t0, job.New{Kind: "mail", Target: "x", DeadlineAt: at(5)})
-		later := s.add(t0, until("x", at(60)))[0]
+		later := s.add(t0, dueAt(at(60)))[0]
 		s.found("passed", at(6), p)
 		s.found("the next", at(60), p, later)
 	}},
@@ -155,88 +155,96 @@ func (s *flowScript) firstAndRetry(process int64) (first, second int64) {
 	return first, second
 }
 
+// heldLane is a lane of x that is held for a day, in which jobs become queued.
+type heldLane struct {
+	*flowScript
+	process int64
+	now     time.Time
+}
+
+// claimed enqueues a job and leases it.
+func (l *heldLane) claimed() job.Job {
+	l.Helper()
+	l.add(l.now, job.New{Kind: "mail", Target: "x", Priority: 1})
+	return l.serveOne(l.now, l.process, "x")
+}
+
+// ended is a claimed one that ended.
+func (l *heldLane) ended(to job.State, cause job.Cause) int64 {
+	l.Helper()
+	j := l.claimed()
+	l.settled(l.now, l.process, ended(j, l.now, to, cause))
+	return j.Seq
+}
+
+// ways are all that make a job queued: each prepares one and returns what
+// queues it.
+var ways = []struct {
+	name string
+	do   func(l *heldLane) (seq int64, queue func())
+}{
+	{"settle", func(l *heldLane) (int64, func()) {
+		j := l.claimed()
+		return j.Seq, func() { l.settled(l.now, l.process, again(j, l.now, 0)) }
+	}},
+	{"settle unspent", func(l *heldLane) (int64, func()) {
+		j := l.claimed()
+		return j.Seq, func() {
+			l.settled(l.now, l.process, store.Settle{Ref: refOf(j), To: job.Queued, History: j.History})
+		}
+	}},
+	{"release", func(l *heldLane) (int64, func()) {
+		j := l.claimed()
+		return j.Seq, func() { l.turn(store.Turn{Process: l.process, Now: l.now, Release: []store.Ref{refOf(j)}}) }
+	}},
+	{"reap", func(l *heldLane) (int64, func()) {
+		doomed := heldLane{flowScript: l.flowScript, process: l.flowScript.process(l.now), now: l.now}
+		return doomed.claimed().Seq, func() { l.reap(l.now, doomed.process, crashed(l.now)) }
+	}},
+	{"redrive", func(l *heldLane) (int64, func()) {
+		seq := l.ended(job.Failed, retry.CauseFatal)
+		return seq, func() { l.redrive(l.now, store.Filter{State: job.Failed, Seqs: []int64{seq}}, 10) }
+	}},
+	{"retry of a dead letter", func(l *heldLane) (int64, func()) {
+		seq := l.ended(job.Failed, retry.CauseFatal)
+		return seq, func() { l.must(l.Retry(l.ctx, l.now, "ann", seq)) }
+	}},
+	{"retry of a waiting job", func(l *heldLane) (int64, func()) {
+		seq := l.add(l.now, dueAt(at(86400)))[0]
+		return seq, func() { l.must(l.Retry(l.ctx, l.now, "ann", seq)) }
+	}},
+	{"a new config", func(l *heldLane) (int64, func()) {
+		return l.ended(job.Parked, retry.CauseConfig), func() {
+			_, err := l.Register(l.ctx, l.now, store.Process{Kinds: []string{"mail"}, Config: "new"})
+			l.must(err)
+		}
+	}},
+	{"promotion", func(l *heldLane) (int64, func()) {
+		n := job.New{Kind: "mail", Target: "x", Key: "k", Priority: 1}
+		seqs := l.add(l.now, n, n)
+		j := l.serveOne(l.now, l.process, "x")
+		return seqs[1], func() { l.settled(l.now, l.process, succeeded(j, l.now)) }
+	}},
+}
+
 // lookOfEveryWay holds a lane for a day, makes a job of it queued in every
 // way there is, and finds the job.
 func lookOfEveryWay(s *flowScript) {
-	p := s.process(t0)
 	day := at(86400)
+	l := &heldLane{flowScript: s, process: s.process(t0), now: t0}
 	// One of each part keeps the lane, and so its hold, in place.
-	keep := s.add(t0, to("x"), until("x", day))
-	s.settled(t0, p, again(s.serveOne(t0, p, "x"), t0, 24*time.Hour))
-	now := t0
-	claimed := func() job.Job { // a fresh one, leased
-		s.Helper()
-		s.add(now, job.New{Kind: "mail", Target: "x", Priority: 1})
-		return s.serveOne(now, p, "x")
-	}
-	failed := func(to job.State, cause job.Cause) job.Job {
-		s.Helper()
-		j := claimed()
-		s.settled(now, p, ended(j, now, to, cause))
-		return j
-	}
-	for _, way := range []struct {
-		name string
-		do   func() (prepare int64, queue func())
-	}{
-		{"enqueue", func() (int64, func()) { return 0, func() { s.add(now, to("x")) } }},
-		{"settle", func() (int64, func()) {
-			j := claimed()
-			return j.Seq, func() { s.settled(now, p, again(j, now, 0)) }
-		}},
-		{"settle unspent", func() (int64, func()) {
-			j := claimed()
-			return j.Seq, func() {
-				s.settled(now, p, store.Settle{Ref: refOf(j), To: job.Queued, History: j.History})
-			}
-		}},
-		{"release", func() (int64, func()) {
-			j := claimed()
-			return j.Seq, func() { s.turn(store.Turn{Process: p, Now: now, Release: []store.Ref{refOf(j)}}) }
-		}},
-		{"reap", func() (int64, func()) {
-			doomed := s.process(now)
-			seq := s.add(now, job.New{Kind: "mail", Target: "x", Priority: 1})[0]
-			s.serveOne(now, doomed, "x")
-			return seq, func() { s.reap(now, doomed, crashed(now)) }
-		}},
-		{"redrive", func() (int64, func()) {
-			j := failed(job.Failed, retry.CauseFatal)
-			return j.Seq, func() { s.redrive(now, store.Filter{State: job.Failed, Seqs: []int64{j.Seq}}, 10) }
-		}},
-		{"retry of a dead letter", func() (int64, func()) {
-			j := failed(job.Failed, retry.CauseFatal)
-			return j.Seq, func() { s.must(s.Retry(s.ctx, now, "ann", j.Seq)) }
-		}},
-		{"retry of a waiting job", func() (int64, func()) {
-			seq := s.add(now, until("x", day))[0]
-			return seq, func() { s.must(s.Retry(s.ctx, now, "ann", seq)) }
-		}},
-		{"a new config", func() (int64, func()) {
-			j := failed(job.Parked, retry.CauseConfig)
-			return j.Seq, func() {
-				_, err := s.Register(s.ctx, now, store.Process{Kinds: []string{"mail"}, Config: "new"})
-				s.must(err)
-			}
-		}},
-		{"promotion", func() (int64, func()) {
-			keyed := job.New{Kind: "mail", Target: "x", Key: "k"}
-			head := keyed
-			head.Priority = 1
-			seqs := s.add(now, head, keyed)
-			j := s.serveOne(now, p, "x")
-			return seqs[1], func() { s.settled(now, p, succeeded(j, now)) }
-		}},
-	} {
-		now = now.Add(time.Minute)
-		seq, queue := way.do()
-		s.hold(now, p, "x", false, day)
-		s.same(way.name+": held", len(s.discover(now, p)), 0)
+	keep := s.add(t0, to("x"), dueAt(day))
+	s.settled(t0, l.process, again(s.serveOne(t0, l.process, "x"), t0, 24*time.Hour))
+	for _, way := range ways {
+		l.now = l.now.Add(time.Minute)
+		seq, queue := way.do(l)
+		s.hold(l.now, l.process, "x", false, day)
+		s.found(way.name+": held", l.now, l.process)
 		queue()
-		got := seqsOf(s.discover(now, p))
-		if len(got) != 1 || seq != 0 && got[0] != seq || s.job(got[0]).State != job.Running {
-			s.Fatalf("%s: discovery found %v, want %d", way.name, got, seq)
-		}
+		s.found(way.name, l.now, l.process, seq)
 	}
+	l.now = l.now.Add(time.Minute)
+	s.hold(l.now, l.process, "x", false, day)
+	s.found("enqueue", l.now, l.process, s.add(l.now, to("x"))[0])
 	s.inState(job.Queued, keep...)
 }

@@ -78,7 +78,7 @@ var concurrentFlowTxRules = []flowTxRule{
 			j := s.found("beside", at(float64(i)), p, seq)
 			s.settled(at(float64(i)), p, succeeded(j[0], at(float64(i))))
 		}
-		s.add(at(5), until("x", at(5000)))
+		s.add(at(5), dueAt(at(5000)))
 		s.found("nothing due", at(6), p)
 		s.must(tx.Commit())
 		if due := s.nextDue(); due.IsZero() || due.After(at(6)) {
@@ -89,7 +89,7 @@ var concurrentFlowTxRules = []flowTxRule{
 	{"a late commit behind a shut gate is found when it opens", func(s *flowTxScript) {
 		p := s.process(t0)
 		s.add(t0, to("x"))
-		s.shut(t0, p, "x", at(30), store.NoLimit)
+		s.shut(t0, p, at(30), store.NoLimit)
 		tx := s.tx.begin()
 		late := s.tx.addTx(tx, to("x"))[0].Seq
 		s.found("shut", at(1), p)

@@ -14,43 +14,58 @@ type keyName struct{ queue, key string }
 // inLane reports whether the job waits in its target's lane.
 func inLane(j *job.Job) bool { return j.Target != "" && j.Queue != "strict" }
 
-// checkKeys holds, of every key: at most one runs; the running one, or else
-// the least, is the only one that is not blocked; and what is behind one that
-// failed under the rule park is parked.
-func (w *world) checkKeys(c *call, list []job.Job) {
-	type line struct {
-		head    int64
-		running int
+// keyLine is what stands in line for one key.
+type keyLine struct {
+	head    int64 // the running one, or else the least
+	running int
+}
+
+// join adds a job to its line; the jobs come in any order.
+func (l *keyLine) join(seq int64, running bool) {
+	switch {
+	case running:
+		l.running++
+		l.head = seq
+	case l.running == 0 && (l.head == 0 || seq < l.head):
+		l.head = seq
 	}
-	lines := map[keyName]*line{}
-	for _, h := range w.held { // what has not committed has its place
+}
+
+// lines returns who stands in line for each key: the living, dead letters
+// that block, and what has not committed yet.
+func (w *world) lines(list []job.Job) map[keyName]*keyLine {
+	lines := map[keyName]*keyLine{}
+	join := func(name keyName, seq int64, running bool) {
+		if name.key == "" {
+			return
+		}
+		if lines[name] == nil {
+			lines[name] = &keyLine{}
+		}
+		lines[name].join(seq, running)
+	}
+	for _, h := range w.held {
 		for i, seq := range h.seqs {
-			if name := (keyName{h.jobs[i].Queue, h.jobs[i].Key}); name.key != "" {
-				if l := lines[name]; l == nil || seq < l.head {
-					lines[name] = &line{head: seq}
-				}
-			}
+			join(keyName{h.jobs[i].Queue, h.jobs[i].Key}, seq, false)
 		}
 	}
 	for i := range list {
 		j := &list[i]
-		if j.Key == "" || !j.State.Live() && (j.State != job.Failed || j.KeyRule != job.KeyBlock) {
-			continue
+		if j.State.Live() || j.State == job.Failed && j.KeyRule == job.KeyBlock {
+			join(keyName{j.Queue, j.Key}, j.Seq, j.State == job.Running)
 		}
-		l := lines[keyName{j.Queue, j.Key}]
-		if l == nil {
-			l = &line{head: j.Seq}
-			lines[keyName{j.Queue, j.Key}] = l
-		}
-		if l.head > j.Seq && l.running == 0 {
-			l.head = j.Seq
-		}
-		if j.State == job.Running {
-			l.running++
-			l.head = j.Seq
-		}
+	}
+	return lines
+}
+
+// checkKeys holds, of every key: at most one runs; the head is the only one
+// that is not blocked; and what is behind one that failed under the rule park
+// is parked.
+func (w *world) checkKeys(c *call, list []job.Job) {
+	lines := w.lines(list)
+	for name, l := range lines {
 		if l.running > 1 {
-			w.fail("%d of key %s are running, one is %s", l.running, j.Key, brief(j))
+			w.fail("%d of key %s in %s are running", l.running, name.key, name.queue)
 		}
 	}
 	for i := range list {
