@@ -13,7 +13,6 @@ import (
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
-	"github.com/ebbhq/ebb/store/memory"
 )
 
 // calling is a policy of work with a target, without a gate's holds unless the
@@ -121,6 +120,156 @@ func TestTargetConcurrency(t *testing.T) {
 }
 
 
-var _ = gate.Open
-var _ = memory.New
-var _ = failure.Of
+// TestTargetRate: starts of a target come at its rate, whoever makes them.
+func TestTargetRate(t *testing.T) {
+	for _, rate := range []float64{2, 10, 200} {
+		for _, workers := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%g a second, %d workers", rate, workers), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newStore()
+					fleet(t, s, workers, Config{
+						Policies: []policy.Policy{calling("paced", func(p *policy.Policy) { p.PerTarget.Rate = rate })},
+						Handlers: map[string]Handler{"k": func(ctx context.Context, _ *Task) error { return sleep(ctx, 30*time.Millisecond) }},
+					})
+					n := int(10 * rate)
+					seqs := enqueue(t, s, times(n, job.New{Kind: "k", Policy: "paced", Target: "a"})...)
+					pass(20 * time.Second)
+					rows := starts(t, s, seqs)
+					if len(rows) != n {
+						t.Fatalf("%d starts, want %d", len(rows), n)
+					}
+					every := time.Duration(float64(time.Second) / rate)
+					for i := 1; i < n; i++ {
+						if gap := rows[i].StartedAt.Sub(rows[i-1].StartedAt); gap < every-time.Microsecond {
+							t.Fatalf("start %d came %s after the one before, want %s", i, gap, every)
+						}
+					}
+					took, ideal := rows[n-1].StartedAt.Sub(rows[0].StartedAt), every*time.Duration(n-1)
+					t.Logf("took %s of %s", took, ideal)
+					if took > ideal+ideal/5 {
+						t.Errorf("took %s, want about %s", took, ideal)
+					}
+					noPermits(t, s, "a")
+				})
+			})
+		}
+	}
+}
+
+// TestWindowBudget: in any window the retries of a target are at most the
+// floor and its share of the first attempts, over all processes.
+func TestWindowBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const floor, ratio, ttl = 5, 0.2, 10 * time.Second
+		s := newStore()
+		fleet(t, s, 3, Config{
+			Policies: []policy.Policy{calling("budgeted", func(p *policy.Policy) {
+				p.Budget = policy.Budget{Kind: policy.BudgetWindow, Ratio: ratio, Floor: floor, TTL: ttl}
+				p.Backoff = policy.Backoff{Base: 2 * time.Second, Factor: 1}
+				p.MaxHold = time.Hour
+			})},
+			Handlers: map[string]Handler{"k": func(ctx context.Context, task *Task) error {
+				if err := sleep(ctx, 50*time.Millisecond); err != nil || task.Start() > 2 {
+					return err
+				}
+				return failure.New(failure.Plain, "once more", nil)
+			}},
+		})
+		var seqs []int64
+		for range 60 {
+			seqs = append(seqs, enqueue(t, s, times(2, job.New{Kind: "k", Policy: "budgeted", Target: "a"})...)...)
+			pass(time.Second)
+		}
+		pass(15 * time.Minute)
+		retries := 0
+		rows := starts(t, s, seqs)
+		for i, from := range rows {
+			allowed, spent := float64(floor), 0
+			for _, r := range rows[i:] {
+				if r.StartedAt.Sub(from.StartedAt) >= ttl {
+					break
+				}
+				if r.Start == 1 {
+					allowed += ratio
+				} else if spent++; float64(spent) > allowed+1e-9 {
+					t.Fatalf("%d retries within %s of %s, allowed %g", spent, r.StartedAt.Sub(from.StartedAt), from.StartedAt, allowed)
+				}
+			}
+			if from.Start > 1 {
+				retries++
+			}
+		}
+		if retries != 2*len(seqs) {
+			t.Errorf("%d retries in a quarter of an hour, want %d", retries, 2*len(seqs))
+		}
+		held := 0
+		for _, r := range rows {
+			if r.HeldBy == gate.HeldBudget.String() && r.Held > 0 {
+				held++
+			}
+		}
+		if held == 0 {
+			t.Error("no start says that the budget held it")
+		}
+		noPermits(t, s, "a")
+	})
+}
+
+// TestHangingTarget: one target that does not answer takes no slot from
+// another beyond its own limit.
+func TestHangingTarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		fleet(t, s, 2, Config{
+			Concurrency: 10, Policies: []policy.Policy{calling("four", func(p *policy.Policy) { p.PerTarget.Concurrency = 4 })},
+			Handlers: map[string]Handler{"k": func(ctx context.Context, task *Task) error {
+				if task.Job().Target == "dead" {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return sleep(ctx, 10*time.Millisecond)
+			}},
+		})
+		enqueue(t, s, times(500, job.New{Kind: "k", Policy: "four", Target: "dead"})...)
+		pass(time.Second)
+		for i := range 200 {
+			seq := enqueue(t, s, job.New{Kind: "k", Policy: "four", Target: fmt.Sprint("well", i%5)})[0]
+			pass(50 * time.Millisecond)
+			j := state(t, s, seq, job.Succeeded, "")
+			if lag := ledger(t, s, seq)[0].StartedAt.Sub(j.DueAt); lag > 0 {
+				t.Fatalf("job %d started %s late", i, lag)
+			}
+		}
+	})
+}
+
+// TestFirstShare: retries leave slots of their policy to first attempts.
+func TestFirstShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		var g gauge
+		work := g.handler(10 * time.Second)
+		newRig(t, s, Config{
+			Policies: []policy.Policy{calling("shared", func(p *policy.Policy) { p.Concurrency, p.FirstShare = 8, 0.25 })},
+			Handlers: map[string]Handler{"k": func(ctx context.Context, task *Task) error {
+				if task.Start() == 1 && string(task.Args()) == "retry" {
+					return failure.New(failure.Plain, "again", nil)
+				}
+				return work(ctx, task)
+			}},
+		})
+		enqueue(t, s, times(20, job.New{Kind: "k", Policy: "shared", Target: "a", Args: []byte("retry")})...)
+		pass(40 * time.Second)
+		running := g.now.Load()
+		fresh := enqueue(t, s, times(2, job.New{Kind: "k", Policy: "shared", Target: "b"})...)
+		pass(time.Millisecond)
+		for _, seq := range fresh {
+			if j := jobOf(t, s, seq); !j.Begun {
+				t.Errorf("a first attempt waits: %s", j.State)
+			}
+		}
+		if running != 6 {
+			t.Errorf("%d retries run, want 6 of 8 slots", running)
+		}
+	})
+}

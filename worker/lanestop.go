@@ -23,30 +23,37 @@ func (l *loop) nextLane(now time.Time) time.Time {
 	if la == nil {
 		return time.Time{}
 	}
-	at := earlier(la.floor.NextAt(now), l.periodicAt)
+	// What has come by now is acted on before the loop sleeps, or waits for
+	// something else: a slot, a turn that comes back, the store.
+	var at time.Time
+	soonest := func(t time.Time) {
+		if t.After(now) {
+			at = earlier(at, t)
+		}
+	}
+	soonest(la.floor.NextAt(now))
+	soonest(l.periodicAt)
 	if l.eldest {
-		at = earlier(at, l.sweepAt)
+		soonest(l.sweepAt)
 	}
 	for _, r := range la.paced {
 		for _, got := range r.entry.permits[:r.entry.held] {
-			if got.startAt.After(now) {
-				at = earlier(at, got.startAt)
-			}
+			soonest(got.startAt)
 		}
 	}
 	for _, n := range la.order {
 		for _, r := range n.runs {
 			if !r.entry.stays {
-				at = earlier(at, r.entry.arrivedAt.Add(grantLife))
+				soonest(r.entry.arrivedAt.Add(grantLife))
 			}
 		}
 	}
 	for _, b := range la.booths {
 		if b.idle > 0 {
-			at = earlier(at, b.until)
+			soonest(b.until)
 		}
-		if len(b.events) > 0 && b.sent == nil {
-			at = earlier(at, b.renewAt())
+		if len(b.events) > 0 {
+			soonest(b.renewAt())
 		}
 	}
 	return at

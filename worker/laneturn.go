@@ -120,11 +120,13 @@ func (l *loop) release(t *turn, now time.Time) {
 			continue
 		}
 		var held [2]bool
+		overdue := false
 		for _, r := range slices.Clone(n.runs) {
 			k := kindOf(r.entry.item.Retry)
 			if r.entry.stays || !l.hopeless(r, n.rest[k], now) {
 				continue
 			}
+			overdue = overdue || r.job.DueAt.Before(l.lanes.bornAt)
 			l.unline(r)
 			why := "waits for its policy"
 			if n.rest[k].set {
@@ -134,12 +136,16 @@ func (l *loop) release(t *turn, now time.Time) {
 			held[k] = true
 		}
 		if held[0] {
-			t.Holds = append(t.Holds, store.LaneHold{Queue: n.queue, Target: n.target, Until: n.heldUntil(0, l.lanes, now)})
+			t.Holds = append(t.Holds, store.LaneHold{Queue: n.queue, Target: n.target, Until: n.heldUntil(0, false, now)})
 		} else if held[1] {
-			t.Holds = append(t.Holds, store.LaneHold{Queue: n.queue, Target: n.target, Retries: true, Until: n.heldUntil(1, l.lanes, now)})
+			t.Holds = append(t.Holds, store.LaneHold{Queue: n.queue, Target: n.target, Retries: true, Until: n.heldUntil(1, overdue, now)})
 		}
-		if (held[0] || held[1]) && len(n.runs) == 0 {
-			l.lanes.shallow(n) // discovery finds it again
+		switch {
+		case !held[0] && !held[1]:
+		case n.active > 0 && !n.shut(0, now): // the next end calls them back
+			l.lanes.deepen(n)
+		case len(n.runs) == 0: // discovery finds them again
+			l.lanes.shallow(n)
 		}
 	}
 }
@@ -160,15 +166,19 @@ func (l *loop) hopeless(r *run, rest refusal, now time.Time) bool {
 }
 
 // heldUntil is how long a lane's work is not worth looking at.
-func (n *track) heldUntil(kind int, la *lanes, now time.Time) time.Time {
-	until := now.Add(store.LaneRest)
-	switch rest := n.rest[kind]; {
-	case rest.set && rest.verdict.Until.After(now):
-		until = rest.verdict.Until
-	case !rest.set && kind == 1 && now.Sub(la.bornAt) < time.Hour:
-		until = now.Add(catchUpRest)
+func (n *track) heldUntil(kind int, overdue bool, now time.Time) time.Time {
+	switch {
+	case n.shut(kind, now):
+		return n.rest[kind].verdict.Until
+	case overdue && !n.rest[kind].set:
+		return now.Add(catchUpRest)
 	}
-	return until
+	return now.Add(store.LaneRest)
+}
+
+// shut reports whether a gate holds the kind until a time that is known.
+func (n *track) shut(kind int, now time.Time) bool {
+	return n.rest[kind].set && n.rest[kind].verdict.Until.After(now)
 }
 
 // claimNamed serves lanes by name of which permits are in hand or to be had:
@@ -179,7 +189,7 @@ func (l *loop) claimNamed(t *turn, now time.Time) {
 	count := len(la.order)
 	for i := range count {
 		n := la.order[(la.turn+i)%count]
-		if !n.more || n.asking || len(t.lanes.named) >= maxNamed || l.doubt {
+		if !n.more || n.asking || n.shut(0, now) || len(t.lanes.named) >= maxNamed || l.doubt {
 			continue
 		}
 		idle, room, worth := store.NoLimit, max(0, free), 1
@@ -196,7 +206,7 @@ func (l *loop) claimNamed(t *turn, now time.Time) {
 			Queue: n.queue, Kinds: l.kinds, Target: n.target, Firsts: limit, Retries: limit, Limit: limit,
 			Begin: min(limit, idle+n.ended),
 		}
-		if rest := n.rest[1]; rest.set && rest.verdict.Until.After(now) {
+		if n.shut(1, now) {
 			c.Retries = 0
 		}
 		free -= min(room, limit)
