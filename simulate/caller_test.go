@@ -62,7 +62,9 @@ func TestDurableLimits(t *testing.T) {
 	}
 	// Kept slots keep the spacing too.
 	d = simulate.Downstream{Faults: []simulate.Fault{{Kind: simulate.FaultError, Until: 4 * time.Second}}}
-	got := start(2, 1, func(p *policy.Policy) { p.Spacing, p.Slot, p.Backoff.Base = 3*time.Second, policy.SlotKeep, 3*time.Second })
+	got := start(2, 1, func(p *policy.Policy) {
+		p.Spacing, p.Slot, p.Backoff.Base = 3*time.Second, policy.SlotKeep, 3*time.Second
+	})
 	if !slices.Equal(got, []float64{0, 3, 6, 9}) {
 		t.Errorf("spacing 3 s with kept slots: %v", got)
 	}

@@ -1,7 +1,5 @@
 package simulate
 
-import "math"
-
 // admitRequest takes a request into service or into the line, or finds both
 // full.
 func (k *kernel) admitRequest(r int32) {
@@ -145,8 +143,8 @@ func (n *node) finish(now int64, work float64) (int64, bool) {
 		d := nanoseconds(work / n.speed.value)
 		return now + d, d < 1<<61
 	}
-	at, part, ok := n.speed.reach(now, 0, work)
-	return at + int64(math.Round(part)), ok
+	at, _, ok := n.speed.reach(now, 0, work)
+	return at, ok
 }
 
 // at is the multiplier for so many in service.

@@ -53,7 +53,9 @@ func TestErlangB(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, queue(t, 60, simulate.Downstream{Servers: 8, Queue: pointer(0), Service: service}), 10)
+			s := queue(t, 60, simulate.Downstream{Servers: 8, Queue: pointer(0), Service: service})
+			s.Length.Time = 1200 * time.Second
+			r := run(t, s, 10)
 			within(t, r, "downstream/server/loss_share", erlangB(8, 6), 0.05)
 			within(t, r, "caller/caller/dead_share", erlangB(8, 6), 0.05)
 			within(t, r, "downstream/server/busy_mean", 6*(1-erlangB(8, 6)), 0.01)

@@ -73,7 +73,7 @@ func (t *timeline) at(at int64) float64 {
 
 // reach returns when the integral from the instant on, with time in
 // nanoseconds, reaches need; false if it never does. part is the fraction of
-// a nanosecond beyond at, on the way in and on the way out, so that a long
+// a nanosecond by which at was rounded, on the way in and on the way out, so that a long
 // chain of reaches does not drift.
 func (t *timeline) reach(at int64, part, need float64) (when int64, rest float64, ok bool) {
 	for range 1 << 20 { // a bound for a periodic curve that is 0 throughout
@@ -100,7 +100,7 @@ func (t *timeline) reach(at int64, part, need float64) (when int64, rest float64
 }
 
 func advance(at int64, by float64) (when int64, rest float64, ok bool) {
-	whole := math.Floor(by)
+	whole := math.Round(by)
 	if whole > float64(1<<61) || at > math.MaxInt64-int64(whole) {
 		return 0, 0, false
 	}
