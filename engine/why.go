@@ -53,6 +53,16 @@ type WhyFacts struct {
 	Ahead       int       `json:"ahead"` // due jobs that go before it, up to aheadLimit
 	// Workers counts the live processes that handle the kind in the queue.
 	Workers int `json:"workers"`
+	// Gate guards its starts: its target, or queue:NAME; HeldBy is what holds
+	// it there, HeldUntil when time alone ends that. Held is how long gates have
+	// held it by what counts towards MaxHold. Behind is the job of its key that
+	// goes first.
+	Gate      string    `json:"gate,omitempty"`
+	HeldBy    string    `json:"held_by,omitempty"`
+	HeldUntil time.Time `json:"held_until,omitzero"`
+	Held      float64   `json:"held_s,omitempty"`
+	MaxHold   float64   `json:"max_hold_s,omitempty"`
+	Behind    string    `json:"behind,omitempty"`
 	// Process holds the lease; HeartbeatAge is how long it has been silent.
 	Process      int64   `json:"process,omitempty"`
 	HeartbeatAge float64 `json:"heartbeat_age_s,omitempty"`
@@ -132,6 +142,7 @@ func (g *gathered) facts() WhyFacts {
 	if p := g.leaseholder(); p != nil {
 		f.HeartbeatAge = max(g.now.Sub(p.SeenAt), 0).Seconds()
 	}
+	g.flowFacts(&f)
 	return f
 }
 

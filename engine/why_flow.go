@@ -88,13 +88,40 @@ func (t *telling) gateHeld() (held, byOrder bool, until time.Time) {
 	return true, h.byOrder(), utc(h.Until)
 }
 
+// flowFacts adds what flow control knows.
+func (g *gathered) flowFacts(f *WhyFacts) {
+	if g.flow.head != nil {
+		f.Behind = g.flow.head.ID()
+	}
+	if g.flow.gate == nil {
+		return
+	}
+	f.Gate = g.flow.gate.Target
+	retry := store.Retrying(g.job.History)
+	if h := newHold(g.flow.gate, g.flow.config, nil, retry, later(g.now, g.job.DueAt)); h.holds() {
+		f.HeldBy, f.HeldUntil = h.Held.String(), utc(h.Until)
+		if g.flow.gate.Disabled != "" {
+			f.HeldBy, f.HeldUntil = heldDisabled, time.Time{}
+		}
+	}
+	if p := g.policy; p != nil && p.Gate && g.job.Target != "" {
+		f.Held, f.MaxHold = g.heldTime(retry).Seconds(), p.MaxHold.Seconds()
+	}
+}
+
+// heldTime is how long gates have held the job by what counts towards
+// max_hold.
+func (g *gathered) heldTime(retry bool) time.Duration {
+	return g.job.History.Held + g.flow.gate.State.HeldBetween(g.job.DueAt, g.now, retry)
+}
+
 // heldSoFar says how much of max_hold is spent, and what comes then.
 func (t *telling) heldSoFar(retry bool) {
 	p := t.policy
 	if p == nil || !p.Gate || p.MaxHold <= 0 {
 		return
 	}
-	held := t.job.History.Held + t.flow.gate.State.HeldBetween(t.job.DueAt, t.now, retry)
+	held := t.heldTime(retry)
 	left := p.MaxHold - held
 	end := "it fails (expired)"
 	if p.OnHoldEnd == policy.HoldPark {

@@ -218,6 +218,21 @@ func keyCases(waits string) []whyCase {
 	}
 }
 
+func TestWhyFactsOfHolds(t *testing.T) {
+	got := explain(gatheredFor(func(g *gathered) {
+		g.guarded(calls(10, "12:01:00", down())...)
+		g.job.History.Held = time.Minute
+		g.flow.head = &job.Job{Seq: 41}
+	})).Facts
+	want := WhyFacts{
+		Now: noon, DueAt: clockAt("12:00:00"), MaxAttempts: 6, Policy: "webhook", VersionNow: policy.MustPreset("webhook").Version, Workers: 1,
+		Gate: crm, HeldBy: "breaker", HeldUntil: clockAt("12:01:30"), Held: 83, MaxHold: 1860, Behind: "0000000000019",
+	}
+	if got != want {
+		t.Errorf("got\n%+v, want\n%+v", got, want)
+	}
+}
+
 func TestShell(t *testing.T) {
 	for name, want := range map[string]string{
 		"https://a.test/x": "https://a.test/x", "a b": "'a b'", "": "''", "it's": `'it'\''s'`, "a?b&c": "'a?b&c'", "-a": "-a",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -122,11 +123,20 @@ func (a *app) printLedger(ledger []engine.Attempt, stacks bool) error {
 	}
 	fmt.Fprintln(a.stdout)
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "START\tPROCESS\tBEGAN\tTOOK\tENDED WITH\tDECIDED\tRULE\tPOLICY")
+	held := slices.ContainsFunc(ledger, func(s engine.Attempt) bool { return s.HeldBy != "" })
+	head := "START\tPROCESS\tBEGAN\tTOOK\tENDED WITH\tDECIDED\tRULE\tPOLICY"
+	if held {
+		head += "\tHELD BEFORE"
+	}
+	fmt.Fprintln(w, head)
 	for i := range ledger {
 		s := &ledger[i]
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Start, s.Process, stamp(s.StartedAt), span(s.EndedAt.Sub(s.StartedAt).Round(time.Millisecond)),
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s", s.Start, s.Process, stamp(s.StartedAt), span(s.EndedAt.Sub(s.StartedAt).Round(time.Millisecond)),
 			outcomeCell(s), decidedCell(s), cell(s.Rule), cell(s.PolicyVersion))
+		if held {
+			fmt.Fprint(w, "\t", heldBeforeCell(s))
+		}
+		fmt.Fprintln(w)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -137,6 +147,14 @@ func (a *app) printLedger(ledger []engine.Attempt, stacks bool) error {
 		}
 	}
 	return nil
+}
+
+// heldBeforeCell says what kept the start waiting though it was due.
+func heldBeforeCell(s *engine.Attempt) string {
+	if s.HeldBy == "" {
+		return "-"
+	}
+	return fmt.Sprintf("%s by %s", seconds(s.Held), cell(s.HeldBy))
 }
 
 func outcomeCell(s *engine.Attempt) string {

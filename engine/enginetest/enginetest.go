@@ -24,23 +24,33 @@ import (
 // Run asks everything that can be asked. wrap returns the Ops under test,
 // which must end up at the given engine.
 func Run(t *testing.T, wrap func(t *testing.T, local *engine.Engine) engine.Ops) {
-	for _, part := range []struct {
-		name  string
-		rules []rule
-	}{
-		{"Enqueue", enqueueRules},
-		{"Job", jobRules},
-		{"Why", whyRules},
-		{"Queue", queueRules},
-		{"Dead", deadRules},
-		{"Target", targetRules},
-		{"Limit", limitRules},
-		{"Key", keyRules},
-		{"Periodic", periodicRules},
-	} {
-		t.Run(part.name, func(t *testing.T) {
-			for _, r := range part.rules {
-				t.Run(r.name, func(t *testing.T) { r.run(newBench(t, wrap)) })
+	inMemory := func(_ *testing.T, c clock.Clock) store.Store { return memory.New(memory.Config{Clock: c}) }
+	run(t, queueParts, inMemory, wrap)
+	run(t, flowParts, inMemory, wrap)
+}
+
+// RunFlow asks what concerns flow control over a store of the caller's, which
+// open makes empty and the suite closes: what holds work back is told from
+// what stores keep, and they must keep it alike.
+func RunFlow(t *testing.T, open func(t *testing.T, c clock.Clock) store.Store) {
+	run(t, flowParts, open, func(_ *testing.T, local *engine.Engine) engine.Ops { return local })
+}
+
+type part struct {
+	name  string
+	rules []rule
+}
+
+var (
+	queueParts = []part{{"Enqueue", enqueueRules}, {"Job", jobRules}, {"Why", whyRules}, {"Queue", queueRules}, {"Dead", deadRules}}
+	flowParts  = []part{{"Target", targetRules}, {"Limit", limitRules}, {"Key", keyRules}, {"Periodic", periodicRules}}
+)
+
+func run(t *testing.T, parts []part, open func(*testing.T, clock.Clock) store.Store, wrap func(*testing.T, *engine.Engine) engine.Ops) {
+	for _, p := range parts {
+		t.Run(p.name, func(t *testing.T) {
+			for _, r := range p.rules {
+				t.Run(r.name, func(t *testing.T) { r.run(newBench(t, open, wrap)) })
 			}
 		})
 	}
@@ -69,9 +79,9 @@ type bench struct {
 	process int64 // of the script's worker; 0 = none yet
 }
 
-func newBench(t *testing.T, wrap func(t *testing.T, local *engine.Engine) engine.Ops) *bench {
+func newBench(t *testing.T, open func(*testing.T, clock.Clock) store.Store, wrap func(*testing.T, *engine.Engine) engine.Ops) *bench {
 	c := clock.NewFake(T0)
-	s := memory.New(memory.Config{Clock: c})
+	s := open(t, c)
 	t.Cleanup(func() { _ = s.Close() })
 	return &bench{T: t, Ops: wrap(t, engine.New(s, nil, engine.Config{Clock: c, Actor: Actor})), store: s, clock: c, ctx: t.Context()}
 }
