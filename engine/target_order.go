@@ -137,6 +137,10 @@ func (e *Engine) orderGate(ctx context.Context, name string, order store.AuditRo
 func (e *Engine) open(g *store.Gate, now time.Time) {
 	config, _ := e.limits(g, store.QueueLimit{})
 	g.OpenAt, g.Room = time.Time{}, store.NoLimit
+	if g.Disabled != "" {
+		g.OpenAt = store.Never
+		return
+	}
 	if until, shut := gate.Shut(config, g.State, now); shut {
 		g.OpenAt = until
 		if until.IsZero() {

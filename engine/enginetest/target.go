@@ -141,6 +141,18 @@ var targetRules = []rule{
 		b.same("orders", moved, []string{"target_down", "disabled"})
 		b.same("states", b.states(first, second, other), []job.State{job.Queued, job.Queued, job.Parked})
 	}},
+	{"a pause does not open a disabled target when it ends", func(b *bench) {
+		b.work([]string{"default"}, "hook")
+		b.add(engine.NewJob{Kind: "hook", Target: crm})
+		b.swap(crm, func(g *store.Gate) { g.Disabled, g.OpenAt = "410 Gone", store.Never })
+		_, err := b.PauseTarget(b.ctx, crm, T0.Add(time.Minute))
+		b.must(err)
+		b.clock.Advance(time.Hour)
+		b.same("taken", b.discover("hook"), 0)
+		_, err = b.ResumeTarget(b.ctx, crm, false)
+		b.must(err)
+		b.same("taken", b.discover("hook"), 1)
+	}},
 	{"an order on a target needs one", func(b *bench) {
 		_, err := b.Target(b.ctx, "nowhere")
 		b.refused(err, engine.ErrNotFound, "target: nowhere: no such target: no job that waits calls it, and none was ever called")
