@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/policy"
@@ -72,7 +73,7 @@ func TestAgreesWithDo(t *testing.T) {
 					_ = retry.Run(context.Background(), &p, func(context.Context) error {
 						want = append(want, fmt.Sprintf("item 0 start %d at %s", len(want)+1, time.Since(begin)))
 						down := time.Since(begin) < well
-						time.Sleep(latency)
+						_ = clock.Sleep(context.Background(), clock.System{}, latency)
 						if down {
 							return &failure.Error{Failure: failure.Status(503)}
 						}
@@ -118,7 +119,7 @@ func TestAgreesWithWaves(t *testing.T) {
 					want = append(want, fmt.Sprintf("item %d start %d at %s", i, numbers[i], time.Since(begin)))
 					mu.Unlock()
 					down := time.Since(begin) < well
-					time.Sleep(latency)
+					_ = clock.Sleep(context.Background(), clock.System{}, latency)
 					if down {
 						return 0, &failure.Error{Failure: failure.Status(503)}
 					}

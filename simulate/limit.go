@@ -5,7 +5,8 @@ package simulate
 func (a limit) before(b limit) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
 
 func (ln *lane) pushLimit(v limit) {
-	h := append(ln.limits, v)
+	ln.limits = append(ln.limits, v)
+	h := ln.limits
 	i := len(h) - 1
 	for i > 0 {
 		parent := (i - 1) / 2
@@ -16,7 +17,6 @@ func (ln *lane) pushLimit(v limit) {
 		i = parent
 	}
 	h[i] = v
-	ln.limits = h
 }
 
 func (ln *lane) popLimit() limit {
