@@ -59,10 +59,10 @@ func gateNow(s store.Flow, target string) store.Gate {
 // behind.
 func TestLostSwaps(t *testing.T) {
 	for name, s := range map[string]*shaky{
-		"swaps are lost":      {hit: 2},
-		"turns fail":          {fail: 3},
-		"answers are lost":    {lose: 3},
-		"all of it":           {hit: 2, fail: 7, lose: 5},
+		"swaps are lost":   {hit: 2},
+		"turns fail":       {fail: 3},
+		"answers are lost": {lose: 3},
+		"all of it":        {hit: 2, fail: 7, lose: 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

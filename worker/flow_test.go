@@ -119,7 +119,6 @@ func TestTargetConcurrency(t *testing.T) {
 	}
 }
 
-
 // TestTargetRate: starts of a target come at its rate, whoever makes them.
 func TestTargetRate(t *testing.T) {
 	for _, rate := range []float64{2, 10, 200} {

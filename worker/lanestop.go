@@ -1,11 +1,6 @@
 package worker
 
-import (
-	"time"
-
-	"github.com/ebbhq/ebb/job"
-	"github.com/ebbhq/ebb/store"
-)
+import "time"
 
 // wakeLanes means that lanes may be there to be discovered.
 func (l *loop) wakeLanes() {
@@ -173,18 +168,6 @@ func (l *loop) unwait(r *run) bool {
 		}
 	}
 	return false
-}
-
-// learnLaws notices jobs that came by a lane because their queue has a limit
-// that is not known here yet.
-func (l *loop) learnLaws(jobs []job.Job) {
-	for i := range jobs {
-		j := &jobs[i]
-		suspect := j.History.Crashes >= store.SuspectCrashes
-		if j.Target == "" && !j.Begun && !suspect && !l.lanes.laws[j.Queue].limited() {
-			l.suspectLaw(j.Queue)
-		}
-	}
 }
 
 // keepsHouse says whether this process is the eldest.

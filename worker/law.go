@@ -2,9 +2,11 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/ebbhq/ebb/gate"
+	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
 )
@@ -94,8 +96,29 @@ func (la *lanes) setLaws(laws map[string]law) {
 	}
 }
 
-// suspectLaw notes that a queue seems to have a limit that is not known yet.
-func (l *loop) suspectLaw(queue string) {
-	l.lanes.laws[queue] = law{limit: true}
-	l.lawAt = time.Time{}
+// learnLaws notices work that came another way than the orders known here
+// would have sent it: by a lane, since its queue has a limit now, or straight,
+// since its queue has none any more.
+func (l *loop) learnLaws(t *turn, jobs []job.Job) {
+	la := l.lanes
+	if len(t.Lanes) == 0 && len(la.laws) == 0 {
+		return
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		known := la.laws[j.Queue]
+		switch {
+		case j.Target != "" || j.History.Crashes >= store.SuspectCrashes:
+		case !j.Begun && !known.limited():
+			la.laws[j.Queue] = law{limit: true, strict: known.strict}
+			l.lawAt = time.Time{}
+		case j.Begun && known.limited() && !known.strict && !t.lanes.names(j.Queue):
+			l.lawAt = time.Time{}
+		}
+	}
+}
+
+// names reports whether the turn claimed, by name, work of the queue itself.
+func (t *laneTurn) names(queue string) bool {
+	return slices.ContainsFunc(t.named, func(c named) bool { return c.track.target == store.QueueTarget(queue) })
 }

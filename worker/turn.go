@@ -299,8 +299,8 @@ func (l *loop) claimed(t *turn, jobs []job.Job) {
 			a.lane.hungry = true
 		}
 	}
-	if len(t.Lanes) > 0 {
-		l.learnLaws(jobs)
+	if l.lanes != nil {
+		l.learnLaws(t, jobs)
 	}
 	running, now := l.running, l.now()
 	l.batch++
