@@ -65,7 +65,7 @@ CREATE TABLE ebb_job (
 
 -- The order of claims. Equality on queue and priority bounds every scan: jobs
 -- of the future are never walked over. The queue stands in it by number: behind
--- a text no column has a fixed place, which made an insert a sixth dearer. No
+-- a text no column has a fixed place, which made an insert an eighth dearer. No
 -- two entries are equal: nothing to deduplicate.
 CREATE INDEX ebb_job_ready ON ebb_job (queue_number, priority, due_at, seq) WITH (deduplicate_items = off);
 CREATE INDEX ebb_job_deadline ON ebb_job (deadline_at) WHERE deadline_at IS NOT NULL;
