@@ -152,6 +152,7 @@ func (g *queueFacts) blocks(say func(code, format string, args ...any), waits bo
 		} else {
 			say("no_worker", "no live worker serves it")
 		}
+		g.heldWords(say)
 		return true
 	}
 	blocked = g.unhandledWords(say) || blocked

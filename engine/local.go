@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ebbhq/ebb/job"
@@ -28,7 +29,7 @@ func (e *Engine) Enqueue(ctx context.Context, jobs ...NewJob) ([]Enqueued, error
 	}
 	answers, err := e.store.Enqueue(ctx, now, prepared)
 	if errors.Is(err, ErrTaken) {
-		return nil, &takenError{text: "enqueue: " + trimmed(err)}
+		return nil, &takenError{text: takenWords(err)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
@@ -94,6 +95,12 @@ func secondsOf(s float64) (time.Duration, error) {
 		return 0, errors.New("must be 0 or more seconds, up to 100 years")
 	}
 	return time.Duration(s * float64(time.Second)), nil
+}
+
+// takenWords names the key and the job that holds it.
+func takenWords(err error) string {
+	text := strings.TrimPrefix(trimmed(err), "enqueue: ")
+	return "enqueue: the unique key " + strings.TrimSuffix(text, ": "+ErrTaken.Error())
 }
 
 // takenError is an ErrTaken that names the key and the job that holds it.

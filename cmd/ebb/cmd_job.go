@@ -124,6 +124,15 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
+// until writes an instant before which nothing happens: rounded up, so that
+// it never promises too much.
+func until(t time.Time) string {
+	if cut := t.Truncate(time.Second); cut.Before(t) {
+		t = cut.Add(time.Second)
+	}
+	return stamp(t)
+}
+
 // cell keeps a text from breaking its table: one line, no control characters.
 func cell(text string) string {
 	if text == "" {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/job"
 )
 
 // enqueueFlags are the wishes of `job enqueue`.
@@ -145,12 +146,23 @@ func (a *app) jobEnqueue(c *cobra.Command, n engine.NewJob) error {
 		case a.quiet:
 			fmt.Fprintln(a.stdout, j.ID)
 		case j.Existing:
-			fmt.Fprintf(a.stdout, "%s lives already (%s): nothing was added\n", j.ID, j.State)
+			fmt.Fprintln(a.stdout, existing(j, n.OnConflict))
 		default:
 			fmt.Fprintf(a.stdout, "%s enqueued: %s in queue %s, due %s\n", j.ID, j.Kind, j.Queue, stamp(j.DueAt))
 		}
 		return nil
 	})
+}
+
+// existing says what became of an enqueue whose unique key was taken.
+func existing(j *engine.Enqueued, conflict job.Conflict) string {
+	switch {
+	case conflict == job.ConflictReplace && j.State == job.Queued && j.Starts == 0:
+		return fmt.Sprintf("%s had not started and was replaced: due %s", j.ID, stamp(j.DueAt))
+	case !j.State.Live():
+		return fmt.Sprintf("%s has ended (%s) and keeps the unique key: nothing was added", j.ID, j.State)
+	}
+	return fmt.Sprintf("%s lives already (%s): nothing was added", j.ID, j.State)
 }
 
 // warnOfPolicy remarks on a name that nobody here knows: workers may.

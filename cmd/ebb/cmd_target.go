@@ -59,7 +59,7 @@ func (a *app) printTargets(c *cobra.Command, list engine.Targets) error {
 		if t.More {
 			more = "+"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d%s\t%d%s\t%s\n", cell(t.Name), heldCell(t), stamp(untilOf(t)), t.InFlight, t.Firsts, more, t.Retries, more, cell(t.Policy))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d%s\t%d%s\t%s\n", cell(t.Name), heldCell(t), until(untilOf(t)), t.InFlight, t.Firsts, more, t.Retries, more, cell(t.Policy))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -26,12 +26,12 @@ ordered before anything calls the target.`,
   ebb target pause https://crm.example/in --until 2026-02-21T18:00:00Z`,
 		Args: exactly("TARGET"),
 		RunE: func(c *cobra.Command, args []string) error {
-			until, err := pauseEnd(a.now(), length, at)
+			end, err := pauseEnd(a.now(), length, at)
 			if err != nil {
 				return flagError(c, err)
 			}
 			return a.ask(c, true, func(ctx context.Context, ops engine.Ops) error {
-				t, err := ops.PauseTarget(ctx, args[0], until)
+				t, err := ops.PauseTarget(ctx, args[0], end)
 				if err != nil {
 					return err
 				}
@@ -58,11 +58,11 @@ func pauseEnd(now time.Time, length time.Duration, at string) (time.Time, error)
 	case length > 0:
 		return now.Add(length), nil
 	}
-	until, err := future(now, at)
+	end, err := future(now, at)
 	if err != nil {
-		return until, fmt.Errorf("--until: %w", err)
+		return end, fmt.Errorf("--until: %w", err)
 	}
-	return until, nil
+	return end, nil
 }
 
 func (a *app) targetResumeCommand() *cobra.Command {
@@ -105,8 +105,8 @@ func (a *app) targetResume(ctx context.Context, ops engine.Ops, name string, kee
 		return a.printJSON(t)
 	}
 	text := fmt.Sprintf("target %s is %s", t.Name, heldCell(&t.Target))
-	if until := untilOf(&t.Target); !until.IsZero() {
-		text += " until " + stamp(until)
+	if end := untilOf(&t.Target); !end.IsZero() {
+		text += " until " + until(end)
 	}
 	if moved > 0 {
 		text += fmt.Sprintf(": %s queued again", count(moved, "parked job"))

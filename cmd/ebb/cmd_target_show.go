@@ -48,7 +48,7 @@ func (a *app) printTarget(t *engine.TargetExplained) error {
 	line("state", heldCell(&t.Target))
 	line("disabled", t.Disabled)
 	line("breaker", breakerCell(&t.Breaker))
-	line("asked to wait until", stamp(t.AskedUntil))
+	line("asked to wait until", until(t.AskedUntil))
 	line("paused until", pausedCell(&t.Target))
 	l := &t.Limits
 	if l.Policy != "" {
@@ -116,7 +116,7 @@ func breakerCell(b *engine.TargetBreaker) string {
 	text := b.Phase.String()
 	switch {
 	case !b.OpenUntil.IsZero():
-		text += " until " + stamp(b.OpenUntil)
+		text += " until " + until(b.OpenUntil)
 	case b.Probing:
 		text += ", its probe is out"
 	case b.Ramp > 0:
@@ -137,7 +137,7 @@ func pausedCell(t *engine.Target) string {
 	case t.PausedUntil.IsZero():
 		return "it is resumed"
 	}
-	return stamp(t.PausedUntil)
+	return until(t.PausedUntil)
 }
 
 func limitFigure(limited bool, figure string) string {
@@ -160,7 +160,7 @@ func lookCell(at time.Time) string {
 	if at.Year() >= 9999 {
 		return "when the gate opens"
 	}
-	return stamp(at)
+	return until(at)
 }
 
 func yesNo(yes bool) string {

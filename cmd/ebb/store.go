@@ -252,12 +252,12 @@ func answer(c *cobra.Command, err error) error {
 	return &failed{code: exitNo, err: err, try: "the same again; if it stays, look at the database"}
 }
 
-// named puts the command before an error that may already name its last word.
+// named puts the command before an error that may already name one of its
+// words.
 func named(c *cobra.Command, err error) error {
-	if strings.HasPrefix(err.Error(), c.Name()+": ") {
-		return fmt.Errorf("%s %w", c.Parent().CommandPath(), err)
-	}
-	return fmt.Errorf("%s: %w", c.CommandPath(), err)
+	text := strings.TrimPrefix(err.Error(), c.Name()+": ")
+	text = strings.TrimPrefix(text, c.Parent().Name()+": ")
+	return fmt.Errorf("%s: %s", c.CommandPath(), text)
 }
 
 // knownPolicies are the policies as a worker of this configuration has them.

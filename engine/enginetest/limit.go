@@ -2,7 +2,6 @@ package enginetest
 
 import (
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/ebbhq/ebb/engine"
@@ -98,9 +97,7 @@ var keyRules = []rule{
 		b.must(err)
 		b.same("replaced", []any{added[0].ID, added[0].Existing, string(added[0].Args), added[0].DueAt}, []any{first, true, "2", T0.Add(time.Hour)})
 		_, err = b.Enqueue(b.ctx, engine.NewJob{Kind: "good"}, engine.NewJob{Kind: "mail", Unique: "u", UniqueScope: job.UniqueInQueue, OnConflict: job.ConflictRefuse})
-		if !errors.Is(err, engine.ErrTaken) {
-			b.Fatalf("got %v, want ErrTaken", err)
-		}
+		b.refused(err, engine.ErrTaken, `enqueue: the unique key "queue default: u" is taken by job `+first)
 		list, err := b.Jobs(b.ctx, engine.Filter{Kind: "good"}, engine.Page{})
 		b.must(err)
 		b.same("added beside it", len(list.Jobs), 0)
