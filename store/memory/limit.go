@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -66,6 +67,36 @@ func (s *Store) PausedKinds(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(s.pausedKinds)), nil
 }
 
+// await remembers that the row is queued for its target.
+func (s *Store) await(r *row) {
+	rows := s.waiting[r.job.Target]
+	if rows == nil {
+		rows = map[int64]*row{}
+		s.waiting[r.job.Target] = rows
+	}
+	rows[r.job.Seq] = r
+}
+
+// forget forgets it again.
+func (s *Store) forget(r *row) {
+	rows := s.waiting[r.job.Target]
+	if delete(rows, r.job.Seq); len(rows) == 0 {
+		delete(s.waiting, r.job.Target)
+	}
+}
+
+// waitingFor lists the queued jobs of the target that are meant, by sequence.
+func (s *Store) waitingFor(target string, meant func(*job.Job) bool) []*row {
+	var rows []*row
+	for _, r := range s.waiting[target] {
+		if meant(&r.job) {
+			rows = append(rows, r)
+		}
+	}
+	slices.SortFunc(rows, func(a, b *row) int { return cmp.Compare(a.job.Seq, b.job.Seq) })
+	return rows
+}
+
 // EndWaiting ends queued jobs of a target that will not start.
 func (s *Store) EndWaiting(ctx context.Context, now time.Time, e store.Ending) (int, error) {
 	if err := store.CheckEnding(e); err != nil {
@@ -76,12 +107,8 @@ func (s *Store) EndWaiting(ctx context.Context, now time.Time, e store.Ending) (
 	}
 	defer s.mu.Unlock()
 	at := store.Instant(s.at(now))
-	var ended []*row
-	for _, r := range s.order {
-		if len(ended) < e.Limit && !r.gone && e.Selects(&r.job) {
-			ended = append(ended, r)
-		}
-	}
+	ended := s.waitingFor(e.Target, e.Selects)
+	ended = ended[:min(len(ended), max(e.Limit, 0))]
 	for _, r := range ended {
 		s.change(r, func(j *job.Job) {
 			if j.State, j.Cause = e.To, e.Cause; e.To == job.Failed {
@@ -102,9 +129,9 @@ func (s *Store) HeldBefore(ctx context.Context, target string, after int64, limi
 	}
 	defer s.mu.Unlock()
 	list := []job.Job{}
-	for _, r := range s.order[s.search(after+1):] {
-		if j := &r.job; len(list) < limit && !r.gone && j.State == job.Queued && j.Target == target && j.History.Held > 0 {
-			list = append(list, copied(j))
+	for _, r := range s.waitingFor(target, func(j *job.Job) bool { return j.Seq > after && j.History.Held > 0 }) {
+		if len(list) < limit {
+			list = append(list, copied(&r.job))
 		}
 	}
 	return list, nil

@@ -41,6 +41,7 @@ type Store struct {
 	reserved    map[string]reservation // unique keys that stay taken after their job's end
 	keys        map[keyName]*keyLine
 	gates       map[string]*store.Gate
+	waiting     map[string]map[int64]*row // queued jobs by target
 	pausedKinds map[string]bool
 	periodics   map[string]store.Periodic
 	limits      heap // queued jobs with a deadline, by deadline
@@ -100,7 +101,7 @@ func New(c Config) *Store {
 	return &Store{
 		clock: c.Clock, faults: c.Faults,
 		rows: map[int64]*row{}, queues: map[string]*queue{}, uniques: map[string]*row{},
-		reserved: map[string]reservation{}, keys: map[keyName]*keyLine{}, gates: map[string]*store.Gate{},
+		reserved: map[string]reservation{}, keys: map[keyName]*keyLine{}, gates: map[string]*store.Gate{}, waiting: map[string]map[int64]*row{},
 		pausedKinds: map[string]bool{}, periodics: map[string]store.Periodic{},
 		limits:    heap{less: byDeadline, place: func(r *row) *int { return &r.limit }},
 		done:      heap{less: byEnd, place: place},
@@ -229,6 +230,9 @@ func (s *Store) enter(r *row) {
 		if !j.DeadlineAt.IsZero() {
 			s.limits.push(r)
 		}
+		if j.Target != "" {
+			s.await(r)
+		}
 	case job.Running:
 		if p := s.processes[j.Process]; p != nil {
 			p.leases[j.Seq] = r
@@ -252,7 +256,9 @@ func (s *Store) leave(r *row) {
 	case job.Queued:
 		s.unshelve(r)
 		s.limits.remove(r)
-		j.Blocked = false
+		if j.Blocked = false; j.Target != "" {
+			s.forget(r)
+		}
 	case job.Running:
 		if p := s.processes[j.Process]; p != nil {
 			delete(p.leases, j.Seq)

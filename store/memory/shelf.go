@@ -74,7 +74,11 @@ func (sh *shelf) due(now time.Time) *row {
 func (sh *shelf) nextAt(now time.Time) time.Time {
 	var first time.Time
 	for p := range sh.heaps {
-		for _, r := range sh.heaps[p].rows {
+		rows := sh.heaps[p].rows
+		if len(rows) > 0 && !passed(&rows[0].job, now) {
+			rows = rows[:1] // the least is due first
+		}
+		for _, r := range rows {
 			if !passed(&r.job, now) {
 				first = earliest(first, r.job.DueAt)
 			}

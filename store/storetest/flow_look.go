@@ -26,6 +26,7 @@ var lookRules = []flowRule{
 		s.found("the cancelled", at(30), p)
 		s.same("next due", s.nextDue(), at(50))
 		s.found("the other", at(50), p, seqs[1])
+		s.found("in vain", at(51), p)
 		s.same("nothing left", s.nextDue(), time.Time{})
 	}},
 	{"an earlier job brings its own look", func(s *flowScript) {
