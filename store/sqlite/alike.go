@@ -85,7 +85,7 @@ func (b *settling) succeed(like success, list []*store.Settle) error {
 	err := b.runFor(
 		"done_alike", seqs, numbers, micros(b.instant()), like.epoch,
 		number(h.Starts), number(h.Attempts), number(h.Waits), number(h.Idle), number(h.Crashes), freeText(h.Free), number(h.LastDelay),
-		int64(like.start), b.process, orNull(store.Text(like.heldBy)), number(like.held), orNull(like.version),
+		int64(like.start), b.process, orNull(store.Text(like.heldBy)), number(like.held), orNull(like.version), number(h.Held),
 	)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (b *settling) again(like setback, list []*store.Settle) error {
 	err := b.runFor(
 		"again_alike", seqs, numbers, like.epoch,
 		number(h.Starts), number(h.Attempts), number(h.Waits), number(h.Idle), number(h.Crashes), freeText(h.Free),
-		class, fault, orNull(store.Text(like.fingerprint)), orNull(like.version),
+		class, fault, orNull(store.Text(like.fingerprint)), orNull(like.version), number(h.Held),
 	)
 	if err != nil {
 		return err

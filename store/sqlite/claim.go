@@ -12,17 +12,20 @@ import (
 
 // claim leases the least rows of the queue to the process.
 func (t *tx) claim(process int64, c store.Claim) ([]job.Job, error) {
-	kinds := slices.Compact(slices.Sorted(slices.Values(c.Kinds)))
-	if c.Limit <= 0 || len(kinds) == 0 {
+	if c.Limit <= 0 || len(c.Kinds) == 0 {
 		return nil, nil
 	}
-	q, err := t.one(t.ctx, "queue_facts", c.Queue)
-	if err != nil || q == nil || q.flag(0) {
+	q, err := t.queue(c.Queue)
+	if err != nil || !q.exists || q.paused {
+		return nil, err
+	}
+	kinds, err := t.running(q, c.Kinds)
+	if err != nil || len(kinds) == 0 {
 		return nil, err
 	}
 	var p *pick
-	if strict := q.flag(1); strict {
-		busy := q.int(2) + t.deltas[place{c.Queue, job.Running}]
+	if q.strict {
+		busy := q.running + t.deltas[place{c.Queue, job.Running}]
 		p, err = t.strictFirst(c.Queue, kinds, busy > 0)
 	} else {
 		p, err = t.least(c.Queue, kinds, c.Limit)
@@ -182,7 +185,12 @@ func (t *tx) recall(jobs []job.Job) error {
 		return nil
 	}
 	name, args := forSeqs("past", seqs)
-	return t.query(t.ctx, name, args, func(r row) error { return readPast(&jobs[places[r.int(0)]], r[1:]) })
+	return t.query(t.ctx, name, args, func(r row) error {
+		j := &jobs[places[r.int(0)]]
+		err := readPast(j, r[1:])
+		j.History.Held = r.span(14)
+		return err
+	})
 }
 
 // merge takes the least jobs of lanes of one priority, reading no more of
@@ -232,19 +240,78 @@ func (t *tx) unready(h *head) error {
 	return nil
 }
 
-// lease gives the jobs to the process, in the table and here.
+// lease gives the jobs to the process, in the table and here. All have begun
+// but suspects.
 func (t *tx) lease(process int64, queue string, jobs []job.Job) error {
+	for i := range jobs {
+		jobs[i].Begun = jobs[i].History.Crashes < store.SuspectCrashes
+	}
+	t.store.claimed = len(jobs)
+	seqs := t.toRunning(process, queue, jobs)
+	if err := t.runFor("lease", seqs, process, micros(t.instant()), int64(store.SuspectCrashes)); err != nil {
+		return err
+	}
+	return t.leaseKeys(jobs)
+}
+
+// leaseSome is lease for jobs of which only those begin that say so.
+func (t *tx) leaseSome(process int64, queue string, jobs []job.Job) error {
+	t.toRunning(process, queue, jobs)
+	var begun, unbegun []int64
+	for i := range jobs {
+		if jobs[i].Begun {
+			begun = append(begun, jobs[i].Seq)
+		} else {
+			unbegun = append(unbegun, jobs[i].Seq)
+		}
+	}
+	if len(begun) > 0 {
+		if err := t.runFor("lease", begun, process, micros(t.instant()), int64(store.SuspectCrashes)); err != nil {
+			return err
+		}
+	}
+	if len(unbegun) > 0 {
+		if err := t.runFor("lease", unbegun, process, micros(t.instant()), int64(0)); err != nil {
+			return err
+		}
+	}
+	return t.leaseKeys(jobs)
+}
+
+// toRunning makes running jobs of waiting ones, in the counts and here.
+func (t *tx) toRunning(process int64, queue string, jobs []job.Job) []int64 {
 	now := t.instant()
 	seqs := make([]int64, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
 		j.State, j.Process, j.LeasedAt = job.Running, process, now
 		j.Epoch++
-		j.Begun = j.History.Crashes < store.SuspectCrashes
 		seqs[i] = j.Seq
 	}
-	t.store.claimed = len(jobs)
 	t.add(queue, job.Queued, -int64(len(jobs)))
 	t.add(queue, job.Running, int64(len(jobs)))
-	return t.runFor("lease", seqs, process, micros(now), int64(store.SuspectCrashes))
+	return seqs
+}
+
+// leaseKeys writes down the keys of those leases that have one, and reads
+// their rules.
+func (t *tx) leaseKeys(jobs []job.Job) error {
+	var seqs []int64
+	places := map[int64]int{}
+	for i := range jobs {
+		if jobs[i].Key != "" {
+			seqs, places[jobs[i].Seq] = append(seqs, jobs[i].Seq), i
+		}
+	}
+	if len(seqs) == 0 {
+		return nil
+	}
+	if err := t.runFor("lease_keys", seqs); err != nil {
+		return err
+	}
+	name, args := forSeqs("key_rules", seqs)
+	return t.query(t.ctx, name, args, func(r row) error {
+		jobs[places[r.int(0)]].KeyRule = job.KeyRule(r.text(1))
+		return nil
+	})
 }

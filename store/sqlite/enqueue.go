@@ -51,36 +51,25 @@ func (t *tx) enqueue(jobs []job.New) ([]store.Enqueued, error) {
 	}
 	answers := make([]store.Enqueued, len(jobs))
 	fresh := make([]job.New, 0, len(jobs))
-	taken := map[string]int64{}
-	for i, n := range jobs {
-		seq, err := t.holder(n.Unique, taken)
-		if err != nil {
-			return nil, err
-		}
-		if seq != 0 {
-			answers[i] = store.Enqueued{Seq: seq, Existing: true}
-			continue
+	u := uniques{tx: t, first: next}
+	for i := range jobs {
+		if n := &jobs[i]; n.Unique != "" {
+			seq, err := u.taken(n, fresh)
+			if err != nil {
+				return nil, err
+			}
+			if seq != 0 {
+				answers[i] = store.Enqueued{Seq: seq, Existing: true}
+				continue
+			}
 		}
 		answers[i].Seq = next + int64(len(fresh))
-		taken[n.Unique] = answers[i].Seq
-		fresh = append(fresh, n)
+		fresh = append(fresh, jobs[i])
 	}
-	return answers, t.insert(next, fresh)
-}
-
-// holder returns the live job that has the unique key; 0 = none.
-func (t *tx) holder(unique string, taken map[string]int64) (int64, error) {
-	if unique == "" {
-		return 0, nil
+	if err := t.insert(next, fresh); err != nil {
+		return nil, err
 	}
-	if seq := taken[unique]; seq != 0 {
-		return seq, nil
-	}
-	r, err := t.one(t.ctx, "unique_holder", unique)
-	if err != nil || r == nil {
-		return 0, err
-	}
-	return r.int(0), nil
+	return answers, u.keep(fresh)
 }
 
 // insert adds the jobs under consecutive numbers: runs of jobs that differ in
@@ -89,7 +78,7 @@ func (t *tx) insert(first int64, jobs []job.New) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	next, last := first, first+int64(len(jobs))-1
+	next, all := first, jobs
 	for len(jobs) > 0 {
 		n := 1
 		for n < len(jobs) && alike(&jobs[0], &jobs[n]) {
@@ -105,24 +94,55 @@ func (t *tx) insert(first int64, jobs []job.New) error {
 		next += int64(len(run))
 		jobs = jobs[len(run):]
 	}
-	_, err := t.run("ready"+asRun, first, last)
-	return err
+	return t.place(first, all)
+}
+
+// place lets new jobs wait where they belong.
+func (t *tx) place(first int64, jobs []job.New) error {
+	plain := true
+	for i := range jobs {
+		n := &jobs[i]
+		q, err := t.queue(n.Queue)
+		if err != nil {
+			return err
+		}
+		plain = plain && n.Target == "" && n.Key == "" && !q.limited()
+	}
+	if plain {
+		_, err := t.run("ready"+asRun, first, first+int64(len(jobs))-1)
+		return err
+	}
+	queues := map[string][]int64{}
+	for i := range jobs {
+		queues[jobs[i].Queue] = append(queues[jobs[i].Queue], first+int64(i))
+	}
+	for queue, seqs := range queues {
+		if err := t.shelve(queue, seqs, false); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // alike reports whether two jobs differ in their args alone. Of unique ones
 // no two do.
 func alike(a, b *job.New) bool {
 	return a.Unique == "" && b.Unique == "" && a.Kind == b.Kind && a.Queue == b.Queue && a.Priority == b.Priority &&
-		a.DueAt.Equal(b.DueAt) && a.Policy == b.Policy && a.Target == b.Target && a.Key == b.Key &&
+		a.DueAt.Equal(b.DueAt) && a.Policy == b.Policy && a.Target == b.Target && a.Key == b.Key && a.KeyRule == b.KeyRule &&
 		a.DeadlineAt.Equal(b.DeadlineAt) && a.Batch == b.Batch && a.Trace == b.Trace
 }
 
 func (t *tx) insertRun(first int64, run []job.New) error {
 	n := &run[0]
-	if !t.known(n.Queue) {
+	q, err := t.queue(n.Queue)
+	if err != nil {
+		return err
+	}
+	if !q.exists {
 		if _, err := t.run("queue_add", n.Queue); err != nil {
 			return err
 		}
+		q.exists = true
 	}
 	t.add(n.Queue, job.Queued, int64(len(run)))
 	same := []any{
@@ -130,20 +150,18 @@ func (t *tx) insertRun(first int64, run []job.New) error {
 		orNull(n.Target), orNull(n.Key), orNull(n.Unique), micros(n.DeadlineAt), orNull(n.Batch), orNull(n.Trace),
 	}
 	if len(run) == 1 {
-		_, err := t.run("enqueue_one", append(same, orEmpty(n.Args))...)
+		_, err = t.run("enqueue_one", append(same, orEmpty(n.Args))...)
+	} else {
+		places, bytes := make([]int64, len(run)), []byte{0} // of an empty blob substr would make NULL
+		for i := range run {
+			places[i] = int64(len(bytes))<<32 | int64(len(run[i].Args))
+			bytes = append(bytes, run[i].Args...)
+		}
+		_, err = t.run("enqueue_alike", append([]any{jsonList(places), bytes}, same...)...)
+	}
+	if err != nil || n.KeyRule == job.KeyBlock {
 		return err
 	}
-	places, bytes := make([]int64, len(run)), []byte{0} // of an empty blob substr would make NULL
-	for i := range run {
-		places[i] = int64(len(bytes))<<32 | int64(len(run[i].Args))
-		bytes = append(bytes, run[i].Args...)
-	}
-	_, err := t.run("enqueue_alike", append([]any{jsonList(places), bytes}, same...)...)
+	_, err = t.run("key_rule"+asRun, first, first+int64(len(run))-1, string(n.KeyRule))
 	return err
-}
-
-// known reports whether this transaction has met the queue before.
-func (t *tx) known(queue string) bool {
-	_, ok := t.deltas[place{queue, job.Queued}]
-	return ok
 }

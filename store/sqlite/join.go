@@ -178,6 +178,7 @@ func (s *Store) EnqueueTx(ctx context.Context, transaction any, now time.Time, j
 	}
 	var answers []store.Enqueued
 	err = s.join(ctx, "enqueue", transaction, now, func(t *tx) (err error) {
+		t.timeless = true
 		answers, err = t.enqueue(prepared)
 		return err
 	})
@@ -192,11 +193,7 @@ func (s *Store) SettleTx(ctx context.Context, transaction any, now time.Time, pr
 	}
 	applied := false
 	err := s.join(ctx, "settle", transaction, now, func(t *tx) error {
-		held, err := t.held(process, []store.Ref{settle.Ref})
-		if err != nil {
-			return err
-		}
-		answers, err := t.settle(held, settles)
+		answers, err := t.settle(process, settles)
 		applied = err == nil && answers[0]
 		return err
 	})

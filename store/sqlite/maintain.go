@@ -21,7 +21,11 @@ func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error)
 		if err := t.drop("done", m.SucceededKept, &left); err != nil {
 			return err
 		}
-		return t.drop("dead", m.FailedKept, &left)
+		if err := t.drop("dead", m.FailedKept, &left); err != nil {
+			return err
+		}
+		_, err := t.run("unique_old", micros(t.instant()), int64(max(m.Limit, 0)))
+		return err
 	})
 	return err == nil && left <= 0, err
 }
@@ -47,16 +51,11 @@ func (t *tx) expire(left *int) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range list {
-		if _, err := t.run("unready", r.text(1), r.text(3), r.int(4), r.int(5), r.int(0)); err != nil {
-			return err
-		}
-		if err := t.toDead(r.int(0), retry.CauseExpired); err != nil {
-			return err
-		}
-		t.move(r.text(1), job.Queued, job.Failed)
+	passed := make([]waiting, len(list))
+	for i, r := range list {
+		passed[i] = readWaiting(r)
 	}
-	return nil
+	return t.end(passed, job.Failed, retry.CauseExpired)
 }
 
 // drop ends the retention of a table's oldest rows.
@@ -76,5 +75,18 @@ func (t *tx) drop(table string, kept time.Duration, left *int) error {
 	if err := t.runFor(table+"_drop", seqs); err != nil {
 		return err
 	}
-	return t.runFor("attempts_drop", seqs)
+	if err := t.runFor("attempts_drop", seqs); err != nil || table != "dead" {
+		return err
+	}
+	for _, r := range list { // a dead letter may have blocked its key
+		if key := r.text(3); key != "" {
+			if _, err := t.run("key_leave", r.text(1), key, r.int(0)); err != nil {
+				return err
+			}
+			if err := t.promote(r.text(1), key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

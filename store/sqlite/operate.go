@@ -28,7 +28,8 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, actor string, seq int
 		left = job.Cancelled
 		switch j.State {
 		case job.Queued:
-			if err = t.unwait(&j); err == nil {
+			w := waitingOf(&j)
+			if err = t.unshelve(&w); err == nil {
 				err = t.toDone(seq, job.Cancelled, nil, nil)
 			}
 		case job.Parked:
@@ -47,6 +48,12 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, actor string, seq int
 		}
 		if left == job.Cancelled {
 			t.move(j.Queue, j.State, job.Cancelled)
+			if j.Key != "" {
+				err = t.stepOut(j.Queue, j.Key, seq, job.Cancelled, j.KeyRule)
+			}
+		}
+		if err != nil {
+			return err
 		}
 		return t.audit(actor, "job.cancel", j.ID(), "")
 	})
@@ -78,25 +85,20 @@ func (s *Store) Retry(ctx context.Context, now time.Time, actor string, seq int6
 	})
 }
 
-// unwait takes a queued job out of the order of claims.
-func (t *tx) unwait(j *job.Job) error {
-	_, err := t.run("unready", j.Queue, j.Kind, int64(j.Priority), micros(j.DueAt), j.Seq)
-	return err
-}
-
 // hurry makes a waiting job due now, never later than it was.
 func (t *tx) hurry(j *job.Job) error {
 	if !t.instant().Before(j.DueAt) {
 		return nil
 	}
-	if err := t.unwait(j); err != nil {
+	w := waitingOf(j)
+	if err := t.unshelve(&w); err != nil {
 		return err
 	}
-	if _, err := t.run("due", j.Seq, micros(t.instant())); err != nil {
+	if _, err := t.run("due", j.Seq, micros(t.instant())); err != nil || j.Blocked {
 		return err
 	}
 	t.queued = true
-	return t.runFor("ready", []int64{j.Seq})
+	return t.shelve(j.Queue, []int64{j.Seq}, true)
 }
 
 // requeue gives a failed or parked job fresh attempts, unless its unique key
@@ -110,7 +112,7 @@ func (t *tx) requeue(from job.State, seq int64) (bool, error) {
 	if err != nil || facts == nil {
 		return false, err
 	}
-	holder, err := t.holder(facts.text(1), nil)
+	holder, err := t.liveHolder(facts.text(1))
 	if err != nil || holder != 0 && holder != seq {
 		return false, err
 	}
@@ -120,11 +122,8 @@ func (t *tx) requeue(from job.State, seq int64) (bool, error) {
 	if _, err := t.run(table+"_end", seq); err != nil {
 		return false, err
 	}
-	if err := t.runFor("ready", []int64{seq}); err != nil {
-		return false, err
-	}
 	t.move(facts.text(0), from, job.Queued)
-	return true, nil
+	return true, t.shelve(facts.text(0), []int64{seq}, false)
 }
 
 // PauseQueue holds a queue back or lets it go.
@@ -145,8 +144,11 @@ func (s *Store) PauseQueue(ctx context.Context, now time.Time, actor, queue stri
 // StrictQueue declares a queue's order.
 func (s *Store) StrictQueue(ctx context.Context, queue string, strict bool) error {
 	return s.write(ctx, "strict queue", time.Time{}, func(t *tx) error {
-		_, err := t.run("queue_strict", queue, flag(strict))
-		return err
+		t.timeless = true
+		return t.rearrange(queue, func() error {
+			_, err := t.run("queue_strict", queue, flag(strict))
+			return err
+		})
 	})
 }
 

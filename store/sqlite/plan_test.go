@@ -18,7 +18,7 @@ import (
 // plans are how SQLite runs the hot statements, whatever the tables hold.
 var plans = map[string][]string{
 	// claim
-	"queue_facts": {"SEARCH ebb_queue USING PRIMARY KEY (name=?)", "SEARCH ebb_tally USING PRIMARY KEY (queue=? AND state=?)"},
+	"queue_facts": {"SEARCH ebb_queue USING PRIMARY KEY (name=?)", "SEARCH ebb_tally USING PRIMARY KEY (queue=? AND state=?)", "SCAN ebb_paused_kind"},
 	"lanes": {
 		"SCAN p VIRTUAL TABLE", "SCAN k VIRTUAL TABLE",
 		"SEARCH ebb_ready EXISTS USING PRIMARY KEY (queue=? AND kind=? AND priority=? AND due_at<?)",

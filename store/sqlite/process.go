@@ -61,10 +61,14 @@ func (s *Store) Beat(ctx context.Context, now time.Time, process int64) ([]store
 	return orders, err
 }
 
-// Leave removes a process unless it still holds a lease.
+// Leave removes a process unless it still holds a lease or a permit.
 func (s *Store) Leave(ctx context.Context, process int64) error {
 	return s.write(ctx, "leave", time.Time{}, func(t *tx) error {
-		_, err := t.run("leave", process)
+		targets, err := t.grantedTo(process)
+		if err != nil || len(targets) > 0 {
+			return err
+		}
+		_, err = t.run("leave", process)
 		return err
 	})
 }
@@ -134,22 +138,21 @@ func (t *tx) reap(process int64, decide func(job.Job) store.Settle) (int, error)
 	if err := store.CheckSettles(settles); err != nil {
 		return 0, err
 	}
-	held, err := t.held(process, unbegun, refsOf(settles))
-	if err != nil {
+	if _, err := t.settle(process, settles); err != nil {
 		return 0, err
 	}
-	if _, err := t.settle(held, settles); err != nil {
+	if _, err := t.release(process, unbegun); err != nil {
 		return 0, err
 	}
-	if _, err := t.release(held, unbegun); err != nil {
+	if err := t.abandon(process); err != nil {
 		return 0, err
 	}
 	_, err = t.run("process_end", process)
 	return len(settles) + len(unbegun), err
 }
 
-// NextDue returns the earliest due time of the kinds in the queues that are
-// not paused.
+// NextDue returns the earliest due time or look of the kinds in the queues
+// that are not paused.
 func (s *Store) NextDue(ctx context.Context, queues, kinds []string) (time.Time, error) {
 	var first time.Time
 	err := s.read(ctx, "next due", true, func(c *conn) error {
@@ -161,11 +164,21 @@ func (s *Store) NextDue(ctx context.Context, queues, kinds []string) (time.Time,
 		if err != nil || len(open) == 0 {
 			return err
 		}
-		due, err := c.one(ctx, "next_due", jsonTexts(open), jsonTexts(kinds))
-		if err == nil {
-			first = due.at(0)
+		paused, err := c.pausedKinds(ctx)
+		if err != nil {
+			return err
 		}
-		return err
+		known := slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return slices.Contains(paused, kind) })
+		due, err := c.one(ctx, "next_due", jsonTexts(open), jsonTexts(known))
+		if err != nil {
+			return err
+		}
+		look, err := c.one(ctx, "next_look", jsonTexts(open), jsonTexts(known), micros(store.Never))
+		if err != nil {
+			return err
+		}
+		first = earliest(due.at(0), look.at(0))
+		return nil
 	})
 	return first, err
 }
@@ -178,5 +191,20 @@ func (c *conn) queuesDue(ctx context.Context, queues []string) (map[string]time.
 		due[r.text(0)] = r.at(1)
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	err = c.query(ctx, "lanes_due", []any{jsonTexts(queues)}, func(r row) error {
+		due[r.text(0)] = earliest(due[r.text(0)], r.at(1))
+		return nil
+	})
 	return due, err
+}
+
+// earliest returns the earlier of two instants; zero is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }

@@ -145,6 +145,7 @@ func (s *Store) Queues(ctx context.Context) ([]store.QueueState, error) {
 			names, places[r.text(0)] = append(names, r.text(0)), len(list)
 			list = append(list, store.QueueState{
 				Name: r.text(0), Paused: r.flag(1), Strict: r.flag(2), Counts: map[job.State]int64{},
+				Limit: store.QueueLimit{Concurrency: int(r.int(3)), Rate: r.float(4)},
 			})
 			return nil
 		})
@@ -227,7 +228,15 @@ func (s *Store) Ahead(ctx context.Context, now time.Time, seq int64, limit int) 
 		if err != nil || j.State != job.Queued {
 			return err
 		}
-		r, err := c.one(ctx, "ahead", j.Queue, int64(j.Priority), micros(j.DueAt), seq, micros(store.Instant(at(now))), int64(limit))
+		q, err := c.one(ctx, "queue_facts", j.Queue)
+		if err != nil {
+			return err
+		}
+		name, args := "ahead", []any{j.Queue, int64(j.Priority), micros(j.DueAt), seq, micros(store.Instant(at(now))), int64(limit)}
+		if target := readFacts(q).laneOf(j.Queue, j.Target); target != "" {
+			name, args = "ahead_lane", append(args, target)
+		}
+		r, err := c.one(ctx, name, args...)
 		if err == nil {
 			n = int(r.int(0))
 		}

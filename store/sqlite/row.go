@@ -133,6 +133,7 @@ func readJob(r row) (job.Job, error) {
 		State: job.State(r.text(31)), Cause: job.Cause(r.text(32)), EndedAt: r.at(33), Config: r.text(34), Result: r.bytes(35),
 	}
 	err := readPast(&j, r[colPast:])
+	j.KeyRule, j.History.Held, j.Blocked = job.KeyRule(r.text(36)), r.span(37), r.flag(38)
 	return j, err
 }
 
@@ -167,11 +168,11 @@ func readHistory(r row) (retry.History, error) {
 	return h, nil
 }
 
-// historyArgs are the values of starts to last_delay.
+// historyArgs are the values of starts to last_delay, and held_for.
 func historyArgs(h retry.History) []any {
 	return []any{
 		number(h.Starts), number(h.Attempts), number(h.Waits), number(h.Idle), number(h.Crashes), freeText(h.Free),
-		micros(store.Instant(h.FirstStartAt)), number(h.LastDelay),
+		micros(store.Instant(h.FirstStartAt)), number(h.LastDelay), number(h.Held),
 	}
 }
 

@@ -9,18 +9,20 @@ import (
 
 // settling collects what a batch of settles does to all its rows together.
 type settling struct {
-	*tx
+	ending
 	process   int64
-	ended     []int64 // leases
-	waiting   []int64 // jobs that go back into ebb_ready
 	successes map[success][]*store.Settle
 	failures  map[setback][]*store.Settle
 }
 
 // settle ends leases as told and answers row by row.
-func (t *tx) settle(held *leases, settles []store.Settle) ([]bool, error) {
+func (t *tx) settle(process int64, settles []store.Settle) ([]bool, error) {
 	answers := answersFor(len(settles))
-	b := &settling{tx: t, process: held.process, successes: map[success][]*store.Settle{}, failures: map[setback][]*store.Settle{}}
+	held, err := t.held(process, refsOf(settles))
+	if err != nil {
+		return nil, err
+	}
+	b := &settling{ending: ending{tx: t}, process: process, successes: map[success][]*store.Settle{}, failures: map[setback][]*store.Settle{}}
 	for i := range settles {
 		st := &settles[i]
 		row, ok := held.take(st.Ref)
@@ -37,12 +39,8 @@ func (t *tx) settle(held *leases, settles []store.Settle) ([]bool, error) {
 		if to == job.Queued && row.ordered {
 			to = job.Cancelled
 		}
-		t.move(row.queue, job.Running, to)
-		b.ended = append(b.ended, st.Seq)
-		if to == job.Queued {
-			b.waiting = append(b.waiting, st.Seq)
-		}
-		if b.together(to, st) {
+		b.add(row, st.Seq, to)
+		if row.key == "" && b.together(to, st) {
 			continue
 		}
 		if err := b.one(to, st); err != nil {
@@ -75,7 +73,7 @@ func (b *settling) finish() error {
 			return err
 		}
 	}
-	return b.endLeases(b.ended, b.waiting)
+	return b.ending.finish()
 }
 
 // one ends one lease by itself: ledger, history and the row's next place.
@@ -107,7 +105,7 @@ func (b *settling) one(to job.State, st *store.Settle) error {
 	case job.Failed:
 		return b.toDead(st.Seq, st.Cause)
 	case job.Parked:
-		return b.toParked(st)
+		return b.toParked(st.Seq, st.Cause, st.Config)
 	case job.Succeeded:
 		return b.toDone(st.Seq, to, st.Result, start)
 	}
@@ -151,8 +149,8 @@ func (t *tx) toDead(seq int64, cause job.Cause) error {
 	return t.moveRow("dead_one", seq, string(cause), micros(t.instant()), seq)
 }
 
-func (t *tx) toParked(st *store.Settle) error {
-	return t.moveRow("parked_one", st.Seq, string(st.Cause), orNull(st.Config), st.Seq)
+func (t *tx) toParked(seq int64, cause job.Cause, config string) error {
+	return t.moveRow("parked_one", seq, string(cause), orNull(config), seq)
 }
 
 // moveRow copies a row of ebb_job elsewhere and deletes it.

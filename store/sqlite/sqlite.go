@@ -83,7 +83,10 @@ type Store struct {
 	closedErr error
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store = (*Store)(nil)
+	_ store.Flow  = (*Store)(nil)
+)
 
 var errClosed = errors.New("sqlite: the store is closed")
 

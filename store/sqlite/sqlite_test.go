@@ -42,15 +42,21 @@ func TestTraces(t *testing.T) { storetest.SameTraces(t, openStore) }
 
 func TestLinearizable(t *testing.T) { storetest.Linearizable(t, openStore) }
 
-func TestJoined(t *testing.T) {
-	storetest.RunTx(t, func(t *testing.T) storetest.Joinable {
-		s := open(t)
-		return storetest.Joinable{Store: s, Begin: func() storetest.Tx {
-			tx, err := s.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return storetest.Tx{Join: tx, Commit: tx.Commit, Rollback: tx.Rollback}
-		}}
-	})
+func TestFlow(t *testing.T) { storetest.RunFlow(t, openStore) }
+
+func TestFlowTraces(t *testing.T) { storetest.SameFlowTraces(t, openStore) }
+
+func joinable(t *testing.T) storetest.Joinable {
+	s := open(t)
+	return storetest.Joinable{Store: s, Begin: func() storetest.Tx {
+		tx, err := s.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return storetest.Tx{Join: tx, Commit: tx.Commit, Rollback: tx.Rollback}
+	}}
 }
+
+func TestJoined(t *testing.T) { storetest.RunTx(t, joinable) }
+
+func TestFlowJoined(t *testing.T) { storetest.RunFlowTx(t, joinable) }

@@ -114,7 +114,12 @@ func forSeqs(name string, seqs []int64) (form string, args []any) {
 
 // runFor runs a statement about rows; args come after them.
 func (t *tx) runFor(name string, seqs []int64, args ...any) error {
-	form, rows := forSeqs(name, seqs)
-	_, err := t.run(form, append(rows, args...)...)
+	_, err := t.runForN(name, seqs, args...)
 	return err
+}
+
+// runForN is runFor that tells how many rows were changed.
+func (t *tx) runForN(name string, seqs []int64, args ...any) (int64, error) {
+	form, rows := forSeqs(name, seqs)
+	return t.run(form, append(rows, args...)...)
 }

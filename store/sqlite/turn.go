@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/ebbhq/ebb/store"
 )
 
-// Turn settles, begins, releases and claims, in this order, in one
-// transaction.
+// Turn settles, begins, releases, holds, claims and swaps, in this order, in
+// one transaction.
 func (s *Store) Turn(ctx context.Context, turn store.Turn) (store.Turned, error) {
 	if err := store.CheckSettles(turn.Settles); err != nil {
 		return store.Turned{}, err
@@ -36,17 +37,16 @@ func (t *tx) turn(turn *store.Turn) (store.Turned, error) {
 	if registered == nil {
 		return answer, store.ErrLostProcess
 	}
-	held, err := t.held(turn.Process, turn.Begin, turn.Release, refsOf(turn.Settles))
-	if err != nil {
+	if answer.Settled, err = t.settle(turn.Process, turn.Settles); err != nil {
 		return answer, err
 	}
-	if answer.Settled, err = t.settle(held, turn.Settles); err != nil {
+	if answer.Begun, err = t.begin(turn.Process, turn.Begin); err != nil {
 		return answer, err
 	}
-	if answer.Begun, err = t.begin(held, turn.Begin); err != nil {
+	if answer.Released, err = t.release(turn.Process, turn.Release); err != nil {
 		return answer, err
 	}
-	if answer.Released, err = t.release(held, turn.Release); err != nil {
+	if err := t.hold(turn.Holds); err != nil {
 		return answer, err
 	}
 	for _, c := range turn.Claims {
@@ -60,7 +60,29 @@ func (t *tx) turn(turn *store.Turn) (store.Turned, error) {
 			answer.Claimed = append(answer.Claimed, jobs...)
 		}
 	}
-	return answer, nil
+	if len(turn.Lanes) == 0 && len(turn.Swaps) == 0 {
+		return answer, nil
+	}
+	return answer, t.flow(turn, &answer)
+}
+
+// flow does what a turn asks of lanes and gates.
+func (t *tx) flow(turn *store.Turn, answer *store.Turned) error {
+	l := &laning{tx: t, process: turn.Process, targets: map[string]bool{}}
+	err := l.all(turn.Lanes)
+	if err != nil {
+		return err
+	}
+	if answer.Claimed == nil {
+		answer.Claimed = l.jobs
+	} else {
+		answer.Claimed = append(answer.Claimed, l.jobs...)
+	}
+	if answer.Swapped, err = t.swaps(turn.Swaps, l.targets); err != nil || len(l.targets) == 0 {
+		return err
+	}
+	answer.Gates, err = t.gates(t.ctx, slices.Sorted(maps.Keys(l.targets)))
+	return err
 }
 
 // answersFor returns n times false; nil where nothing was asked.
@@ -84,33 +106,29 @@ type lease struct {
 	epoch   int64
 	queue   string
 	begun   bool
-	ordered bool // its process is told to cancel it
+	ordered bool   // its process is told to cancel it
+	key     string // of the job
 }
 
-// leases are the rows that a process holds, among those that a turn names.
+// leases are the rows that a process holds, among some that a turn names.
 type leases struct {
 	process int64
 	rows    map[int64]lease
-	// alike is set where the turn names each row once, and all of them are
-	// held and say the same: then rows has only what has changed since.
+	// alike is set where each row is named once, and all of them are held and
+	// say the same: then rows is empty.
 	alike *lease
 }
 
 // held reads the named rows that the process holds under any epoch.
-func (t *tx) held(process int64, refs ...[]store.Ref) (*leases, error) {
-	n := 0
-	for _, list := range refs {
-		n += len(list)
-	}
+func (t *tx) held(process int64, refs []store.Ref) (*leases, error) {
+	n := len(refs)
 	held := &leases{process: process, rows: map[int64]lease{}}
 	if n == 0 {
 		return held, nil
 	}
 	seqs := make([]int64, 0, n)
-	for _, list := range refs {
-		for _, ref := range list {
-			seqs = append(seqs, ref.Seq)
-		}
+	for _, ref := range refs {
+		seqs = append(seqs, ref.Seq)
 	}
 	slices.Sort(seqs)
 	if seqs = slices.Compact(seqs); len(seqs) == n && n >= minAlike {
@@ -121,7 +139,7 @@ func (t *tx) held(process int64, refs ...[]store.Ref) (*leases, error) {
 	}
 	name, args := forSeqs("held", seqs)
 	return held, t.query(t.ctx, name, append(args, process), func(r row) error {
-		held.rows[r.int(0)] = lease{epoch: r.int(1), queue: r.text(2), begun: r.flag(3), ordered: r.flag(4)}
+		held.rows[r.int(0)] = lease{epoch: r.int(1), queue: r.text(2), begun: r.flag(3), ordered: r.flag(4), key: r.text(5)}
 		return nil
 	})
 }
@@ -132,10 +150,10 @@ func (t *tx) held(process int64, refs ...[]store.Ref) (*leases, error) {
 func (t *tx) heldAlike(process int64, seqs []int64) (*lease, error) {
 	name, args := forSeqs("held_alike", seqs)
 	r, err := t.one(t.ctx, name, append(args, process)...)
-	if err != nil || r.int(0) != int64(len(seqs)) || r.int(1) != r.int(2) || r.text(3) != r.text(4) || r.flag(5) || !r.flag(6) {
+	if err != nil || r.int(0) != int64(len(seqs)) || r.int(1) != r.int(2) || r.text(3) != r.text(4) || r[5] != int64(0) || r.int(6) != r.int(7) {
 		return nil, err
 	}
-	return &lease{epoch: r.int(1), queue: r.text(3), begun: true}, nil
+	return &lease{epoch: r.int(1), queue: r.text(3), begun: r.flag(6)}, nil
 }
 
 // of returns the lease if it is held under exactly this epoch.
@@ -157,61 +175,120 @@ func (l *leases) take(ref store.Ref) (lease, bool) {
 }
 
 // begin marks leases whose handlers start now, if they are due.
-func (t *tx) begin(held *leases, refs []store.Ref) ([]bool, error) {
+func (t *tx) begin(process int64, refs []store.Ref) ([]bool, error) {
 	answers := answersFor(len(refs))
+	held, err := t.held(process, refs)
+	if err != nil {
+		return nil, err
+	}
+	var unbegun []int64
 	for i, ref := range refs {
 		row, ok := held.of(ref)
-		if answers[i] = ok; !ok || row.begun {
-			continue
+		if answers[i] = ok && row.begun; ok && !row.begun {
+			unbegun = append(unbegun, ref.Seq)
 		}
-		changed, err := t.run("begin_lease", ref.Seq, micros(t.instant()))
-		if err != nil {
-			return nil, err
-		}
-		row.begun = changed > 0
-		answers[i], held.rows[ref.Seq] = row.begun, row
 	}
-	return answers, nil
+	if len(unbegun) == 0 {
+		return answers, nil
+	}
+	if err := t.runFor("begin_leases", unbegun, micros(t.instant())); err != nil {
+		return nil, err
+	}
+	begun := make(map[int64]bool, len(unbegun))
+	name, args := forSeqs("begun", unbegun)
+	err = t.query(t.ctx, name, args, func(r row) error {
+		begun[r.int(0)] = true
+		return nil
+	})
+	for i, ref := range refs {
+		row, ok := held.of(ref)
+		answers[i] = ok && (row.begun || begun[ref.Seq])
+	}
+	return answers, err
 }
 
-// release gives leases back: a job keeps its place in the order,
-// unless a cancel order ends it.
-func (t *tx) release(held *leases, refs []store.Ref) ([]bool, error) {
+// release gives leases back: a job keeps its place in the order, unless a
+// cancel order ends it.
+func (t *tx) release(process int64, refs []store.Ref) ([]bool, error) {
 	answers := answersFor(len(refs))
-	var ended, waiting []int64
+	held, err := t.held(process, refs)
+	if err != nil {
+		return nil, err
+	}
+	e := ending{tx: t}
+	var cancelled []int64
+	epochs := map[int64][]int64{}
 	for i, ref := range refs {
-		row, ok := held.of(ref)
+		row, ok := held.take(ref)
 		if answers[i] = ok; !ok {
 			continue
 		}
-		held.take(ref)
-		ended = append(ended, ref.Seq)
-		if _, err := t.run("epoch", ref.Seq, ref.Epoch); err != nil {
-			return nil, err
-		}
+		epochs[ref.Epoch] = append(epochs[ref.Epoch], ref.Seq)
 		to := job.Queued
 		if row.ordered {
 			to = job.Cancelled
-			if err := t.toDone(ref.Seq, to, nil, nil); err != nil {
-				return nil, err
-			}
-		} else {
-			waiting = append(waiting, ref.Seq)
+			cancelled = append(cancelled, ref.Seq)
 		}
-		t.move(row.queue, job.Running, to)
+		e.add(row, ref.Seq, to)
 	}
-	return answers, t.endLeases(ended, waiting)
+	for epoch, seqs := range epochs {
+		if err := t.runFor("epoch", seqs, epoch); err != nil {
+			return nil, err
+		}
+	}
+	for _, seq := range cancelled {
+		if err := t.toDone(seq, job.Cancelled, nil, nil); err != nil {
+			return nil, err
+		}
+	}
+	return answers, e.finish()
 }
 
-// endLeases removes leases and puts those jobs back that wait again.
-func (t *tx) endLeases(ended, waiting []int64) error {
-	if len(ended) > 0 {
-		if err := t.runFor("lease_end", ended); err != nil {
+// ending collects leases that end, and what becomes of their jobs.
+type ending struct {
+	*tx
+	ended   []int64
+	waiting map[string][]int64 // jobs that wait again, by queue
+	keyed   []keyedEnd
+}
+
+// keyedEnd is the end of the head of a key.
+type keyedEnd struct {
+	lease
+	seq int64
+	to  job.State
+}
+
+func (e *ending) add(row lease, seq int64, to job.State) {
+	e.move(row.queue, job.Running, to)
+	e.ended = append(e.ended, seq)
+	if to == job.Queued {
+		if e.waiting == nil {
+			e.waiting = map[string][]int64{}
+		}
+		e.waiting[row.queue] = append(e.waiting[row.queue], seq)
+	} else if row.key != "" {
+		e.keyed = append(e.keyed, keyedEnd{row, seq, to})
+	}
+}
+
+// finish removes the leases, lets the jobs wait that do so again, and lets go
+// those that stood behind the others.
+func (e *ending) finish() error {
+	if len(e.ended) > 0 {
+		if err := e.runFor("lease_end", e.ended); err != nil {
 			return err
 		}
 	}
-	if len(waiting) > 0 {
-		return t.runFor("ready", waiting)
+	for queue, seqs := range e.waiting {
+		if err := e.shelve(queue, seqs, false); err != nil {
+			return err
+		}
+	}
+	for _, k := range e.keyed {
+		if err := e.headEnded(k.queue, k.key, k.seq, k.to); err != nil {
+			return err
+		}
 	}
 	return nil
 }

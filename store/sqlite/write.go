@@ -17,7 +17,11 @@ type tx struct {
 	ctx    context.Context // without the caller's cancel
 	now    time.Time
 	deltas map[place]int64
+	queues map[string]*queueFacts
 	queued bool // something became claimable
+	// timeless is set where the caller's now is not the commit's: a look at a
+	// job that is due comes then at its due time.
+	timeless bool
 }
 
 // place is what is counted: the jobs of a queue in a state.

@@ -1,6 +1,7 @@
 -- name: queue_facts
 SELECT paused, strict,
-       coalesce((SELECT n FROM ebb_tally WHERE queue = ?1 AND state = 'running'), 0)
+       coalesce((SELECT n FROM ebb_tally WHERE queue = ?1 AND state = 'running'), 0),
+       concurrency, rate, EXISTS (SELECT 1 FROM ebb_paused_kind)
   FROM ebb_queue WHERE name = ?1
 
 -- name: queue_kinds
@@ -31,7 +32,7 @@ SELECT r.seq, r.due_at, epoch, enqueued_at, policy, target, key, unique_key, dea
 -- name: past
 -- What earlier leases left behind: most jobs never had one.
 SELECT j.seq, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error,
-       fingerprint, version, progress
+       fingerprint, version, progress, held_for
   FROM /*rows*/
 
 -- name: unready_to
@@ -41,3 +42,10 @@ DELETE FROM ebb_ready WHERE queue = ?1 AND kind = ?2 AND priority = ?3 AND (due_
 -- name: lease
 INSERT INTO ebb_lease (seq, process, epoch, leased_at, begun, queue)
 SELECT seq, ?3, coalesce(epoch, 0) + 1, ?4, coalesce(crashes, 0) < ?5, queue FROM ebb_job WHERE /*seqs*/
+
+-- name: lease_keys
+-- The keys of those leases that have one.
+UPDATE ebb_lease SET key = (SELECT j.key FROM ebb_job AS j WHERE j.seq = ebb_lease.seq) WHERE /*seqs*/
+
+-- name: paused_kinds
+SELECT kind FROM ebb_paused_kind ORDER BY kind

@@ -16,25 +16,25 @@ INSERT INTO ebb_queue (name, strict) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET s
 -- name: parked_cancel
 INSERT INTO ebb_done (state, ended_at,
                      seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace,
-                     starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args)
+                     starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, key_rule, held_for, args)
 SELECT 'cancelled', ?,
        seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace,
-       starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args
+       starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, key_rule, held_for, args
   FROM ebb_parked WHERE seq = ?
 
 -- name: dead_again
 -- A dead letter with fresh attempts; ?1 is now.
 INSERT INTO ebb_job (seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key,
-                     deadline_at, batch, trace, starts, last_class, last_error, fingerprint, version, progress, args)
+                     deadline_at, batch, trace, starts, last_class, last_error, fingerprint, version, progress, key_rule, args)
 SELECT seq, queue, kind, priority, ?1, epoch, enqueued_at, policy, target, key, unique_key,
-       CASE WHEN deadline_at >= ?1 THEN deadline_at END, batch, trace, starts, last_class, last_error, fingerprint, version, progress, args
+       CASE WHEN deadline_at >= ?1 THEN deadline_at END, batch, trace, starts, last_class, last_error, fingerprint, version, progress, key_rule, args
   FROM ebb_dead WHERE seq = ?2
 
 -- name: parked_again
 INSERT INTO ebb_job (seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key,
-                     deadline_at, batch, trace, starts, last_class, last_error, fingerprint, version, progress, args)
+                     deadline_at, batch, trace, starts, last_class, last_error, fingerprint, version, progress, key_rule, args)
 SELECT seq, queue, kind, priority, ?1, epoch, enqueued_at, policy, target, key, unique_key,
-       CASE WHEN deadline_at >= ?1 THEN deadline_at END, batch, trace, starts, last_class, last_error, fingerprint, version, progress, args
+       CASE WHEN deadline_at >= ?1 THEN deadline_at END, batch, trace, starts, last_class, last_error, fingerprint, version, progress, key_rule, args
   FROM ebb_parked WHERE seq = ?2
 
 -- name: dead_facts
@@ -64,7 +64,7 @@ SELECT id, filter, rate, actor, created_at, done_at, moved, cursor FROM ebb_redr
  LIMIT ?1
 
 -- name: expired
-SELECT seq, queue, 'queued', kind, priority, due_at FROM ebb_job AS j
+SELECT seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, first_start_at IS NOT NULL FROM ebb_job AS j
  WHERE deadline_at < ?1 AND NOT EXISTS (SELECT 1 FROM ebb_lease WHERE seq = j.seq)
  ORDER BY deadline_at, seq LIMIT ?2
 
@@ -72,7 +72,7 @@ SELECT seq, queue, 'queued', kind, priority, due_at FROM ebb_job AS j
 SELECT seq, queue, state FROM ebb_done WHERE ended_at <= ?1 ORDER BY ended_at, seq LIMIT ?2
 
 -- name: dead_old
-SELECT seq, queue, 'failed' FROM ebb_dead WHERE ended_at <= ?1 ORDER BY ended_at, seq LIMIT ?2
+SELECT seq, queue, 'failed', key FROM ebb_dead WHERE ended_at <= ?1 ORDER BY ended_at, seq LIMIT ?2
 
 -- name: done_drop
 DELETE FROM ebb_done WHERE /*seqs*/

@@ -11,7 +11,7 @@ SELECT epoch, start, process, started_at, stopped_at, held_by, held, start_versi
   FROM ebb_done WHERE seq = ?1 AND start IS NOT NULL
 
 -- name: queues
-SELECT name, paused, strict FROM ebb_queue ORDER BY name
+SELECT name, paused, strict, concurrency, rate FROM ebb_queue ORDER BY name
 
 -- name: tallies
 SELECT queue, state, n FROM ebb_tally

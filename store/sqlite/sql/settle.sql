@@ -1,15 +1,19 @@
 -- name: held
-SELECT seq, epoch, queue, begun, ordered FROM ebb_lease WHERE /*seqs*/ AND process = ?3
+SELECT seq, epoch, queue, begun, ordered, key FROM ebb_lease WHERE /*seqs*/ AND process = ?3
 
 -- name: held_alike
--- What rows that are all alike say: their number, epoch and queue twice, whether
--- any was told to cancel, whether all have begun.
-SELECT count(*), min(epoch), max(epoch), min(queue), max(queue), max(ordered), min(begun)
+-- What rows that are all alike say: their number; epoch, queue and begun twice;
+-- 0 if none has a key or was told to cancel.
+SELECT count(*), min(epoch), max(epoch), min(queue), max(queue), max(coalesce(key, ordered)), min(begun), max(begun)
   FROM ebb_lease WHERE /*seqs*/ AND process = ?3
 
--- name: begin_lease
-UPDATE ebb_lease SET begun = 1, leased_at = ?2
- WHERE seq = ?1 AND EXISTS (SELECT 1 FROM ebb_job WHERE seq = ?1 AND due_at <= ?2)
+-- name: begin_leases
+-- Those of the unbegun leases that are due at ?3.
+UPDATE ebb_lease SET begun = 1, leased_at = ?3
+ WHERE /*seqs*/ AND begun = 0 AND EXISTS (SELECT 1 FROM ebb_job AS j WHERE j.seq = ebb_lease.seq AND j.due_at <= ?3)
+
+-- name: begun
+SELECT seq FROM ebb_lease WHERE /*seqs*/ AND begun = 1
 
 -- name: lease_keep
 -- The start has ended, the lease waits for the next.
@@ -19,24 +23,24 @@ UPDATE ebb_lease SET begun = 0, epoch = epoch + 1 WHERE seq = ?1
 DELETE FROM ebb_lease WHERE /*seqs*/
 
 -- name: epoch
-UPDATE ebb_job SET epoch = ?2 WHERE seq = ?1
+UPDATE ebb_job SET epoch = ?3 WHERE /*seqs*/
 
 -- name: progress
 UPDATE ebb_job
-   SET progress = ?, starts = ?, attempts = ?, waits = ?, idle = ?, crashes = ?, free = ?, first_start_at = ?, last_delay = ?
+   SET progress = ?, starts = ?, attempts = ?, waits = ?, idle = ?, crashes = ?, free = ?, first_start_at = ?, last_delay = ?, held_for = ?
  WHERE seq = ? AND EXISTS (SELECT 1 FROM ebb_lease WHERE seq = ebb_job.seq AND epoch = ? AND process = ?)
 
 -- name: remember
 -- What a start leaves behind.
 UPDATE ebb_job
    SET epoch = ?, due_at = coalesce(?, due_at),
-       starts = ?, attempts = ?, waits = ?, idle = ?, crashes = ?, free = ?, first_start_at = ?, last_delay = ?
+       starts = ?, attempts = ?, waits = ?, idle = ?, crashes = ?, free = ?, first_start_at = ?, last_delay = ?, held_for = ?
  WHERE seq = ?
 
 -- name: remember_failure
 UPDATE ebb_job
    SET epoch = ?, due_at = coalesce(?, due_at),
-       starts = ?, attempts = ?, waits = ?, idle = ?, crashes = ?, free = ?, first_start_at = ?, last_delay = ?,
+       starts = ?, attempts = ?, waits = ?, idle = ?, crashes = ?, free = ?, first_start_at = ?, last_delay = ?, held_for = ?,
        last_class = ?, last_error = ?, fingerprint = ?, version = ?
  WHERE seq = ?
 
@@ -52,11 +56,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 -- Three numbers a job: its first start, the start, the end.
 INSERT INTO ebb_done (seq, state, ended_at, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key,
                       unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free,
-                      first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, result,
+                      first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, result, held_for,
                       start, process, started_at, stopped_at, held_by, held, start_version, args)
 SELECT j.seq, 'succeeded', ?4, queue, kind, priority, due_at, ?5, enqueued_at, policy, target, j.key,
        unique_key, deadline_at, batch, trace, ?6, ?7, ?8, ?9, ?10, ?11,
-       CAST(substr(?3, /*n*/ * 60 + 1, 20) AS INTEGER), ?12, last_class, last_error, fingerprint, version, progress, NULL,
+       CAST(substr(?3, /*n*/ * 60 + 1, 20) AS INTEGER), ?12, last_class, last_error, fingerprint, version, progress, NULL, ?18,
        ?13, ?14, CAST(substr(?3, /*n*/ * 60 + 21, 20) AS INTEGER), CAST(substr(?3, /*n*/ * 60 + 41, 20) AS INTEGER),
        ?15, ?16, ?17, args
   FROM /*rows*/
@@ -66,7 +70,7 @@ SELECT j.seq, 'succeeded', ?4, queue, kind, priority, due_at, ?5, enqueued_at, p
 -- is due.
 UPDATE ebb_job AS j
    SET epoch = ?4, starts = ?5, attempts = ?6, waits = ?7, idle = ?8, crashes = ?9, free = ?10,
-       last_class = ?11, last_error = ?12, fingerprint = ?13, version = ?14,
+       last_class = ?11, last_error = ?12, fingerprint = ?13, version = ?14, held_for = ?15,
        first_start_at = CAST(substr(?3, /*n*/ * 100 + 1, 20) AS INTEGER),
        last_delay = CAST(substr(?3, /*n*/ * 100 + 61, 20) AS INTEGER),
        due_at = CAST(substr(?3, /*n*/ * 100 + 81, 20) AS INTEGER)
@@ -85,28 +89,28 @@ SELECT j.seq, ?4,
 -- name: done_one
 INSERT INTO ebb_done (state, ended_at, result, start, process, started_at, stopped_at, held_by, held, start_version,
                      seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace,
-                     starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args)
+                     starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, key_rule, held_for, args)
 SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
        seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace,
-       starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args
+       starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, key_rule, held_for, args
   FROM ebb_job WHERE seq = ?
 
 -- name: dead_one
 INSERT INTO ebb_dead (cause, ended_at,
                      seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace,
-                     starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args)
+                     starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, key_rule, held_for, args)
 SELECT ?, ?,
        seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace,
-       starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args
+       starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, key_rule, held_for, args
   FROM ebb_job WHERE seq = ?
 
 -- name: parked_one
 INSERT INTO ebb_parked (cause, config,
                      seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace,
-                     starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args)
+                     starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, key_rule, held_for, args)
 SELECT ?, ?,
        seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key, deadline_at, batch, trace,
-       starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, args
+       starts, attempts, waits, idle, crashes, free, first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, key_rule, held_for, args
   FROM ebb_job WHERE seq = ?
 
 -- name: job_end

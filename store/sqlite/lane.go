@@ -1,0 +1,346 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/store"
+)
+
+// serving is a lane while a claim takes of it.
+type serving struct {
+	target  string
+	kinds   []string
+	firsts  int // the most that it may give
+	retries int
+	most    int
+	begin   int
+	parts   []*part
+	picks   []*part // whose next row goes next, as far as was read
+	whole   bool    // picks has all that the lane may give
+	took    int     // of the picks
+}
+
+// part is the waiting jobs of a kind, first attempts or retries.
+type part struct {
+	kind  string
+	retry bool
+	rows  []spot // what may start now, as far as it was read
+	taken int    // of the rows
+}
+
+// spot is the place of a job in its part.
+type spot struct{ priority, due, seq int64 }
+
+func (a spot) before(b spot) bool {
+	switch {
+	case a.priority != b.priority:
+		return a.priority < b.priority
+	case a.due != b.due:
+		return a.due < b.due
+	}
+	return a.seq < b.seq
+}
+
+// laning is the lane claims of a turn.
+type laning struct {
+	*tx
+	process int64
+	jobs    []job.Job
+	targets map[string]bool // of which a job was claimed
+}
+
+// all does the lane claims, in their order. Neighbours that name lanes of
+// one queue, each once, are served together.
+func (l *laning) all(claims []store.LaneClaim) error {
+	for len(claims) > 0 {
+		n := 1
+		for n < len(claims) && together(claims[:n], &claims[n]) {
+			n++
+		}
+		run := claims[:n]
+		claims = claims[n:]
+		q, err := l.queue(run[0].Queue)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !q.exists || q.paused:
+		case run[0].Target == "":
+			err = l.discover(q, &run[0])
+		default:
+			err = l.serve(q, run)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// together reports whether the next claim may be served with the others.
+func together(run []store.LaneClaim, next *store.LaneClaim) bool {
+	return run[0].Target != "" && next.Target != "" && next.Queue == run[0].Queue &&
+		!slices.ContainsFunc(run, func(c store.LaneClaim) bool { return c.Target == next.Target })
+}
+
+// serve takes of lanes by their names.
+func (l *laning) serve(q *queueFacts, claims []store.LaneClaim) error {
+	lanes := make([]*serving, len(claims))
+	for i := range claims {
+		c := &claims[i]
+		kinds, err := l.running(q, c.Kinds)
+		if err != nil {
+			return err
+		}
+		lanes[i] = &serving{target: c.Target, kinds: kinds, firsts: c.Firsts, retries: c.Retries, most: c.Limit, begin: c.Begin}
+	}
+	queue := claims[0].Queue
+	if err := l.openLanes(queue, lanes, nil); err != nil {
+		return err
+	}
+	for _, v := range lanes {
+		if err := l.readLane(queue, v, v.most); err != nil {
+			return err
+		}
+		v.take(len(v.picks))
+	}
+	if err := l.handOut(queue, lanes); err != nil {
+		return err
+	}
+	return l.rest(queue, lanes, false)
+}
+
+// openLanes reads which parts the lanes have of those that they may give of, and
+// whose look has come, if that is asked for.
+func (t *tx) openLanes(queue string, lanes []*serving, look any) error {
+	targets := make([]string, len(lanes))
+	for i, v := range lanes {
+		targets[i] = v.target
+	}
+	return t.query(t.ctx, "parts", []any{jsonTexts(targets), queue, look}, func(r row) error {
+		v, p := lanes[r.int(0)], &part{kind: r.text(1), retry: r.flag(2)}
+		if v.quota(p) > 0 && slices.Contains(v.kinds, p.kind) {
+			v.parts = append(v.parts, p)
+		}
+		return nil
+	})
+}
+
+// quota is the most that the lane may give of the part.
+func (v *serving) quota(p *part) int {
+	if p.retry {
+		return v.retries
+	}
+	return v.firsts
+}
+
+// readLane reads what the lane may give, up to most jobs, and of each part one
+// more: so it is known whether any is left behind.
+func (t *tx) readLane(queue string, v *serving, most int) error {
+	for _, p := range v.parts {
+		p.rows = p.rows[:0]
+		args := []any{v.target, queue, p.kind, flag(p.retry), micros(t.instant()), int64(min(most, v.quota(p))) + 1}
+		err := t.query(t.ctx, "part", args, func(r row) error {
+			p.rows = append(p.rows, spot{r.int(0), r.int(1), r.int(2)})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	v.merge(most)
+	return nil
+}
+
+// merge brings the parts into one order.
+func (v *serving) merge(most int) {
+	firsts, retries := v.firsts, v.retries
+	next := make([]int, len(v.parts))
+	v.picks, v.whole = v.picks[:0], true
+	for {
+		first := -1
+		for i, p := range v.parts {
+			left := firsts
+			if p.retry {
+				left = retries
+			}
+			if next[i] < len(p.rows) && left > 0 && (first < 0 || p.rows[next[i]].before(v.parts[first].rows[next[first]])) {
+				first = i
+			}
+		}
+		if first < 0 || len(v.picks) == v.most {
+			return
+		}
+		if len(v.picks) == most {
+			v.whole = false
+			return
+		}
+		p := v.parts[first]
+		if next[first]++; p.retry {
+			retries--
+		} else {
+			firsts--
+		}
+		v.picks = append(v.picks, p)
+	}
+}
+
+// take gives the first n picks away.
+func (v *serving) take(n int) {
+	v.took = n
+	for _, p := range v.parts {
+		p.taken = 0
+	}
+	for _, p := range v.picks[:n] {
+		p.taken++
+	}
+}
+
+// seqs lists what was taken, in its order.
+func (v *serving) seqs() []int64 {
+	seqs := make([]int64, v.took)
+	next := map[*part]int{}
+	for i, p := range v.picks[:v.took] {
+		seqs[i] = p.rows[next[p]].seq
+		next[p]++
+	}
+	return seqs
+}
+
+// handOut takes what the lanes give out of them, for the process.
+func (l *laning) handOut(queue string, lanes []*serving) error {
+	var seqs []int64
+	for _, v := range lanes {
+		if v.took == 0 {
+			continue
+		}
+		l.targets[v.target] = true
+		seqs = append(seqs, v.seqs()...)
+		for _, p := range v.parts {
+			if err := l.unwait(queue, v.target, p); err != nil {
+				return err
+			}
+		}
+	}
+	if len(seqs) == 0 {
+		return nil
+	}
+	jobs, err := l.claimed(seqs)
+	if err != nil {
+		return err
+	}
+	rest := jobs
+	for _, v := range lanes {
+		markBegun(rest[:v.took], v.begin)
+		rest = rest[v.took:]
+	}
+	if err := l.leaseSome(l.process, queue, jobs); err != nil {
+		return err
+	}
+	l.jobs = append(l.jobs, jobs...)
+	return nil
+}
+
+// markBegun marks the first n jobs that are no suspects.
+func markBegun(jobs []job.Job, n int) {
+	for i := range jobs {
+		if n > 0 && jobs[i].History.Crashes < store.SuspectCrashes {
+			jobs[i].Begun = true
+			n--
+		}
+	}
+}
+
+// unwait removes what was taken of a part: the beginning of each priority.
+func (t *tx) unwait(queue, target string, p *part) error {
+	for i, r := range p.rows[:p.taken] {
+		if last := i+1 == p.taken || p.rows[i+1].priority != r.priority; !last {
+			continue
+		}
+		_, err := t.run("unwait_to", target, queue, p.kind, flag(p.retry), r.priority, r.due, r.seq, micros(t.instant()))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claimed reads the jobs in the order of the numbers.
+func (t *tx) claimed(seqs []int64) ([]job.Job, error) {
+	jobs := make([]job.Job, 0, len(seqs))
+	err := t.query(t.ctx, "claimed", []any{jsonList(seqs)}, func(r row) error {
+		jobs = append(jobs, job.Job{
+			Seq: r.int(0), Epoch: r.int(5), EnqueuedAt: r.at(6),
+			New: job.New{
+				Queue: r.text(1), Kind: r.text(2), Priority: int(r.int(3)), DueAt: r.at(4), Policy: r.text(7), Target: r.text(8),
+				Key: r.text(9), Unique: r.text(10), DeadlineAt: r.at(11), Batch: r.text(12), Trace: r.text(13), Args: r.bytes(14),
+			},
+		})
+		j := &jobs[len(jobs)-1]
+		j.History.DeadlineAt = j.DeadlineAt
+		return nil
+	})
+	if err == nil && len(jobs) != len(seqs) {
+		err = errors.New("sqlite: a job waits in a lane and is not there")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return jobs, t.recall(jobs)
+}
+
+// rest says when discovery looks at the parts next. One that has nothing left
+// to start waits for its next job; one that has some rests, if the lane was
+// discovered and gave anything.
+func (t *tx) rest(queue string, lanes []*serving, discovered bool) error {
+	var spent, left [][3]any
+	for _, v := range lanes {
+		for _, p := range v.parts {
+			name := [3]any{v.target, p.kind, flag(p.retry)}
+			if p.taken == len(p.rows) {
+				spent = append(spent, name)
+			} else if discovered && v.took > 0 {
+				left = append(left, name)
+			}
+		}
+	}
+	if len(left) > 0 {
+		if _, err := t.run("look_after", jsonParts(left), queue, micros(t.instant().Add(store.LaneRest))); err != nil {
+			return err
+		}
+	}
+	if len(spent) == 0 {
+		return nil
+	}
+	names := jsonParts(spent)
+	if _, err := t.run("lane_fold", names, queue); err != nil {
+		return err
+	}
+	_, err := t.run("look_next", names, queue, micros(t.instant()), micros(store.Never))
+	return err
+}
+
+func jsonParts(parts [][3]any) string {
+	text, err := json.Marshal(parts)
+	if err != nil {
+		panic(err) // texts and numbers always encode
+	}
+	return string(text)
+}
+
+// hold keeps lanes from discovery.
+func (t *tx) hold(holds []store.LaneHold) error {
+	for _, h := range holds {
+		until := store.Instant(h.Until)
+		if until.IsZero() {
+			continue
+		}
+		if _, err := t.run("lane_hold", h.Target, h.Queue, flag(h.Retries), micros(until)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+-- Lanes: what waits for targets. Most is said for many lanes at a time, whose
+-- parts are given as a JSON array of [target, kind, retry].
+
+-- name: looks
+-- The looks that jobs bring which are about to wait in lanes: those with a
+-- target, or of a limited queue (?5), without a key, or whose key does not
+-- block them (?4). ?3 is now. The look of an empty part means nothing.
+INSERT INTO ebb_lane (target, queue, kind, retry, look_at)
+SELECT coalesce(target, 'queue:' || queue), queue, kind, first_start_at IS NOT NULL, max(min(due_at), ?3)
+  FROM ebb_job
+ WHERE /*seqs*/ AND (target IS NOT NULL OR ?5) AND (key IS NULL OR ?4)
+ GROUP BY 1, 2, 3, 4
+ON CONFLICT DO UPDATE
+   SET look_at = CASE WHEN EXISTS (SELECT 1 FROM ebb_wait AS w
+                                    WHERE w.target = ebb_lane.target AND w.queue = ebb_lane.queue
+                                      AND w.kind = ebb_lane.kind AND w.retry = ebb_lane.retry)
+                      THEN min(look_at, excluded.look_at) ELSE excluded.look_at END
+
+-- name: wait
+-- The jobs themselves; ?3 limited queue, ?4 keys do not block.
+INSERT INTO ebb_wait
+SELECT coalesce(target, 'queue:' || queue), queue, kind, first_start_at IS NOT NULL, priority, due_at, seq, deadline_at
+  FROM ebb_job
+ WHERE /*seqs*/ AND (target IS NOT NULL OR ?3) AND (key IS NULL OR ?4)
+
+-- name: unwait
+DELETE FROM ebb_wait
+ WHERE target = ?1 AND queue = ?2 AND kind = ?3 AND retry = ?4 AND priority = ?5 AND due_at = ?6 AND seq = ?7
+
+-- name: unwait_to
+-- What may start at ?8, of a part and priority, up to and including a row.
+DELETE FROM ebb_wait
+ WHERE target = ?1 AND queue = ?2 AND kind = ?3 AND retry = ?4 AND priority = ?5 AND (due_at, seq) <= (?6, ?7)
+   AND (deadline_at IS NULL OR deadline_at >= ?8)
+
+-- name: found
+-- The lanes of the queue ?1 that discovery may look at by ?2, with their gates,
+-- in their order, once for each part of the kinds ?3, of first attempts (?4) or
+-- retries (?5); read as far as lanes are wanted.
+SELECT l.target, g.open_at, g.room
+  FROM ebb_lane AS l LEFT JOIN ebb_gate AS g ON g.target = l.target
+ WHERE l.queue = ?1 AND l.look_at <= ?2 AND l.kind IN (SELECT value FROM json_each(?3)) AND iif(l.retry, ?5, ?4)
+ ORDER BY l.look_at, l.target
+
+-- name: lane_shut
+-- What such a search would find of the lane ?1 again rests until ?7.
+UPDATE ebb_lane SET look_at = max(look_at, ?7)
+ WHERE target = ?1 AND queue = ?2 AND look_at <= ?3 AND kind IN (SELECT value FROM json_each(?4)) AND iif(retry, ?6, ?5)
+
+-- name: parts
+-- The parts of the lanes ?1 in the queue ?2 whose look has come by ?3; NULL =
+-- all.
+SELECT t.key, l.kind, l.retry
+  FROM json_each(?1) AS t CROSS JOIN ebb_lane AS l ON l.target = t.value AND l.queue = ?2
+ WHERE ?3 IS NULL OR l.look_at <= ?3
+
+-- name: part
+-- What may start of one part at ?5, in its order.
+SELECT w.priority, w.due_at, w.seq
+  FROM json_each('[0,1,2,3,4,5,6,7,8,9]') AS p
+       CROSS JOIN ebb_wait AS w
+          ON w.target = ?1 AND w.queue = ?2 AND w.kind = ?3 AND w.retry = ?4 AND w.priority = p.value AND w.due_at <= ?5
+ WHERE w.deadline_at IS NULL OR w.deadline_at >= ?5
+ LIMIT ?6
+
+-- name: claimed
+-- What a claim answers, but for the past.
+SELECT j.seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, j.key, unique_key, deadline_at, batch, trace, args
+  FROM json_each(?1) AS r CROSS JOIN ebb_job AS j ON j.seq = r.value
+
+-- name: key_rules
+SELECT j.seq, key_rule FROM /*rows*/
+
+-- name: lane_fold
+-- Forgets those of the parts ?1 of the queue ?2 that are empty.
+DELETE FROM ebb_lane AS l
+ WHERE (target, queue, kind, retry) IN (SELECT value ->> 0, ?2, value ->> 1, value ->> 2 FROM json_each(?1))
+   AND NOT EXISTS (SELECT 1 FROM ebb_wait AS w WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry)
+
+-- name: look_next
+-- Nothing of the parts ?1 of the queue ?2 can start at ?3: the look goes to
+-- when something can; ?4 = never.
+UPDATE ebb_lane AS l
+   SET look_at = max(look_at, coalesce(
+       (SELECT min((SELECT w.due_at FROM ebb_wait AS w
+                     WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry AND w.priority = p.value
+                       AND (w.deadline_at IS NULL OR w.deadline_at >= ?3)
+                     ORDER BY w.due_at LIMIT 1))
+          FROM json_each('[0,1,2,3,4,5,6,7,8,9]') AS p), ?4))
+ WHERE (target, queue, kind, retry) IN (SELECT value ->> 0, ?2, value ->> 1, value ->> 2 FROM json_each(?1))
+
+-- name: look_after
+-- The parts ?1 of the queue ?2 rest until ?3.
+UPDATE ebb_lane SET look_at = max(look_at, ?3)
+ WHERE (target, queue, kind, retry) IN (SELECT value ->> 0, ?2, value ->> 1, value ->> 2 FROM json_each(?1))
+
+-- name: lane_hold
+-- ?3 retries alone, ?4 until
+UPDATE ebb_lane SET look_at = max(look_at, ?4) WHERE target = ?1 AND queue = ?2 AND (retry = 1 OR NOT ?3)
+
+-- name: lane_wake
+-- All lanes of the target ?1 from ?2 on, but not before anything is due.
+UPDATE ebb_lane AS l
+   SET look_at = max(?2, coalesce(
+       (SELECT min((SELECT min(w.due_at) FROM ebb_wait AS w
+                     WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry AND w.priority = p.value))
+          FROM json_each('[0,1,2,3,4,5,6,7,8,9]') AS p), ?2))
+ WHERE target = ?1
+
+-- name: next_look
+-- The earliest look of the kinds ?2 in the queues ?1; ?3 = never.
+SELECT min((SELECT l.look_at FROM ebb_lane AS l
+             WHERE l.queue = q.value AND l.look_at < ?3 AND l.kind IN (SELECT value FROM json_each(?2))
+               AND EXISTS (SELECT 1 FROM ebb_wait AS w
+                            WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry)
+             ORDER BY l.look_at LIMIT 1))
+  FROM json_each(?1) AS q
+
+-- name: lanes_due
+-- The earliest due time in the lanes of each queue of ?1.
+SELECT l.queue, min((SELECT min(w.due_at) FROM ebb_wait AS w
+                      WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry AND w.priority = p.value))
+  FROM json_each(?1) AS q CROSS JOIN ebb_lane AS l ON l.queue = q.value CROSS JOIN json_each('[0,1,2,3,4,5,6,7,8,9]') AS p
+ GROUP BY l.queue
+
+-- name: ahead_lane
+-- ?1 queue, ?2 priority, ?3 due, ?4 sequence, ?5 now, ?6 limit, ?7 target
+SELECT count(*) FROM (
+    SELECT 1
+      FROM ebb_lane AS l CROSS JOIN json_each('[0,1,2,3,4,5,6,7,8,9]') AS p
+           CROSS JOIN ebb_wait AS w
+              ON w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry AND w.priority = p.value
+     WHERE l.target = ?7 AND l.queue = ?1 AND p.value <= ?2 AND w.due_at <= ?5
+       AND (p.value < ?2 OR (w.due_at, w.seq) < (?3, ?4))
+       AND (w.deadline_at IS NULL OR w.deadline_at >= ?5)
+     LIMIT ?6
+)
+
+-- name: lane_sizes
+-- The parts of the target ?1 that are not empty, counted up to ?2.
+SELECT l.queue, l.retry, l.look_at,
+       (SELECT count(*) FROM (SELECT 1 FROM ebb_wait AS w
+                               WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry LIMIT ?2)) AS n
+  FROM ebb_lane AS l
+ WHERE l.target = ?1 AND n > 0
+ ORDER BY l.queue
+
+-- name: queue_waiting
+-- Everything that waits in the queue and is not blocked, in its order.
+SELECT seq FROM ebb_ready WHERE queue = ?1
+UNION ALL
+SELECT w.seq FROM ebb_lane AS l CROSS JOIN ebb_wait AS w
+    ON w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry
+ WHERE l.queue = ?1
+ ORDER BY 1
+
+-- name: queue_unready
+DELETE FROM ebb_ready WHERE queue = ?1
+
+-- name: queue_unwait
+DELETE FROM ebb_wait WHERE (target, queue, kind, retry) IN (SELECT target, queue, kind, retry FROM ebb_lane WHERE queue = ?1)
+
+-- name: queue_unlane
+DELETE FROM ebb_lane WHERE queue = ?1
