@@ -70,10 +70,10 @@ func TestAgreesWithDo(t *testing.T) {
 					if scope == simulate.GateCaller {
 						opts = append(opts, retry.WithGate(gate.NewLocal(gate.Of(&p))))
 					}
-					_ = retry.Run(context.Background(), &p, func(context.Context) error {
+					_ = retry.Run(context.Background(), &p, func(ctx context.Context) error {
 						want = append(want, fmt.Sprintf("item 0 start %d at %s", len(want)+1, time.Since(begin)))
 						down := time.Since(begin) < well
-						_ = clock.Sleep(context.Background(), clock.System{}, latency)
+						_ = clock.Sleep(ctx, clock.System{}, latency)
 						if down {
 							return &failure.Error{Failure: failure.Status(503)}
 						}
@@ -113,13 +113,13 @@ func TestAgreesWithWaves(t *testing.T) {
 				var mu sync.Mutex
 				begin := time.Now()
 				numbers := make([]int, items)
-				report, _ = wave.Run(context.Background(), slices.Collect(count(items)), func(_ context.Context, i int) (int, error) {
+				report, _ = wave.Run(context.Background(), slices.Collect(count(items)), func(ctx context.Context, i int) (int, error) {
 					mu.Lock()
 					numbers[i]++
 					want = append(want, fmt.Sprintf("item %d start %d at %s", i, numbers[i], time.Since(begin)))
 					mu.Unlock()
 					down := time.Since(begin) < well
-					_ = clock.Sleep(context.Background(), clock.System{}, latency)
+					_ = clock.Sleep(ctx, clock.System{}, latency)
 					if down {
 						return 0, &failure.Error{Failure: failure.Status(503)}
 					}

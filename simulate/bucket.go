@@ -36,7 +36,7 @@ func (k *kernel) roll(now int64) {
 func (k *kernel) finish() {
 	k.roll(k.now)
 	b := &k.buckets
-	if d := k.now - int64(b.n)*b.width; d > 0 {
+	if d := k.now - int64(b.n)*b.width; d > 0 || b.n == 0 {
 		k.eachMeter(func(m meter) { m.bucket(k.now, d) })
 	}
 }

@@ -50,7 +50,7 @@ func (k *kernel) requeue(i int32) {
 		p.items[j.seq] = i
 		p.floor.Add(k.itemOf(j))
 		if l := k.laneOf(j); l != none {
-			k.join(i, &k.lanes[l])
+			k.join(i, l)
 			k.watch(l)
 		}
 		k.pump(j.proc)
@@ -84,9 +84,7 @@ func (k *kernel) pump(proc int32) {
 			delete(p.items, item.ID)
 			j := k.jobs.at(i)
 			j.slot, j.onFloor = true, item.Retry
-			if l := k.laneOf(j); l != none {
-				k.quit(i, &k.lanes[l])
-			}
+			k.quit(i)
 			k.begin(i)
 			k.spacedFrom(p)
 		}
@@ -191,9 +189,7 @@ func (k *kernel) unfloor(i int32) {
 		if p.floor.Remove(j.seq) {
 			delete(p.items, j.seq)
 		}
-		if l := k.laneOf(j); l != none {
-			k.quit(i, &k.lanes[l])
-		}
+		k.quit(i)
 		j.stage = delayed
 	}
 	k.freeSlot(i)

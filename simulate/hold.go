@@ -106,7 +106,7 @@ func (k *kernel) admit(i int32) {
 	}
 	j.stage = heldBack
 	ln.jobs.push(k.jobs.links, i)
-	k.join(i, ln)
+	k.join(i, l)
 	k.wait(l, v)
 }
 
@@ -137,18 +137,21 @@ func (ln *lane) reading(now int64) int64 {
 }
 
 // join begins a job's wait in a lane.
-func (k *kernel) join(i int32, ln *lane) {
-	j := k.jobs.at(i)
+func (k *kernel) join(i, l int32) {
+	j, ln := k.jobs.at(i), &k.lanes[l]
+	j.lane = l
 	j.joined = ln.reading(k.now)
 	if k.clients[j.client].maxHold > 0 {
 		ln.pushLimit(limit{at: k.limitOf(j), job: i, seq: j.seq})
 	}
 }
 
-// quit ends a job's wait in a lane and books the time.
-func (k *kernel) quit(i int32, ln *lane) {
-	j := k.jobs.at(i)
-	j.held += ln.reading(k.now) - j.joined
+// quit ends a job's wait in its lane, if it is in one, and books the time.
+func (k *kernel) quit(i int32) {
+	if j := k.jobs.at(i); j.lane != none {
+		j.held += k.lanes[j.lane].reading(k.now) - j.joined
+		j.lane = none
+	}
 }
 
 // spent reports whether a job has been held as long as it may be.
@@ -171,7 +174,7 @@ func (k *kernel) wait(l int32, v gate.Verdict) {
 func (k *kernel) watch(l int32) {
 	ln := &k.lanes[l]
 	k.agenda.cancel(&ln.expire)
-	ln.prune(k)
+	ln.prune(k, l)
 	if len(ln.limits) == 0 || ln.stops <= k.now {
 		return
 	}
@@ -196,7 +199,7 @@ func (k *kernel) release(l int32) {
 		v := k.ask(i, ln)
 		if v.Admit {
 			ln.jobs.remove(k.jobs.links, i)
-			k.quit(i, ln)
+			k.quit(i)
 			k.begin(i)
 		} else {
 			if refused.Until.IsZero() || !v.Until.IsZero() && v.Until.Before(refused.Until) {
@@ -222,7 +225,7 @@ func (k *kernel) laneExpired(l int32) {
 	ln := &k.lanes[l]
 	ln.expire = 0
 	for {
-		ln.prune(k)
+		ln.prune(k, l)
 		if len(ln.limits) == 0 || ln.limits[0].at > ln.reading(k.now) {
 			break
 		}
@@ -232,7 +235,7 @@ func (k *kernel) laneExpired(l int32) {
 			continue
 		}
 		ln.jobs.remove(k.jobs.links, i)
-		k.quit(i, ln)
+		k.quit(i)
 		k.jobs.at(i).stage = delayed
 		if v := k.ask(i, ln); v.Admit {
 			k.begin(i)
@@ -245,9 +248,9 @@ func (k *kernel) laneExpired(l int32) {
 
 // unhold takes a job that leaves out of its lane.
 func (k *kernel) unhold(i int32) {
-	ln := &k.lanes[k.laneOf(k.jobs.at(i))]
+	ln := &k.lanes[k.jobs.at(i).lane]
 	ln.jobs.remove(k.jobs.links, i)
-	k.quit(i, ln)
+	k.quit(i)
 	k.jobs.at(i).stage = delayed
 }
 

@@ -12,12 +12,12 @@ import (
 type stage uint8
 
 const (
-	waiting  stage = iota // for a worker of its process
+	delayed  stage = iota // until its next start is due; in no list
+	waiting               // for a worker of its process
 	pacing                // for its place in a wave's pace
 	heldBack              // by its target's gate
 	queued                // on the floor of a durable process
 	flying                // a start is under way
-	delayed               // until its next start is due
 	between               // failed a pass, waits for the wave's plan
 )
 
@@ -40,6 +40,7 @@ type job struct {
 	request  int32 // under way; none
 	user     int32 // closed user who waits for it; none
 	parent   int32 // request of a layer that waits for it; none
+	lane     int32 // in which it waits for the gate, none if it does not
 	batch    int32 // of mode waves; none
 	item     int32 // position in the batch
 	wave     int32
@@ -67,7 +68,7 @@ func (k *kernel) arrive(c, proc, user, parent int32, priority int) int32 {
 	i, j := k.jobs.take()
 	cl.sequence++
 	j.seq, j.sequence = cl.sequence, uint64(cl.sequence)
-	j.client, j.proc, j.user, j.parent, j.request, j.batch = c, cl.firstProc+proc, user, parent, none, none
+	j.client, j.proc, j.user, j.parent, j.request, j.batch, j.lane = c, cl.firstProc+proc, user, parent, none, none, none
 	j.arrived, j.measured, j.priority = k.now, k.measured, uint8(priority)
 	j.target = cl.pick()
 	if !cl.deadline.zero() {
@@ -312,6 +313,7 @@ func (k *kernel) leave(i int32, ok bool) {
 			batch = none // its pass is over
 		}
 	}
+	j.lane = none
 	k.jobs.give(i)
 	switch {
 	case user != none:

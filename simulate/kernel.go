@@ -3,7 +3,6 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -73,7 +72,7 @@ func (k *kernel) measure() {
 
 // run handles events until the run is over.
 func (k *kernel) run(ctx context.Context, most int64) error {
-	for !k.over && !k.drained() {
+	for !k.over && !k.drained() && k.agenda.heap[0].at < horizon {
 		at, task, arg := k.agenda.next()
 		if at >= k.buckets.end {
 			k.roll(at)
@@ -188,10 +187,9 @@ func (k *kernel) instant(t time.Time) int64 {
 	return max(k.now, int64(t.Sub(k.origin)))
 }
 
-// after is the instant d from now, within what time holds.
-func (k *kernel) after(d int64) int64 {
-	if d > math.MaxInt64-k.now {
-		return math.MaxInt64
-	}
-	return k.now + d
-}
+// horizon, 73 years, is where every run ends: sums of two instants before it
+// do not overflow, and what is put off beyond it never happens.
+const horizon = 1 << 61
+
+// after is the instant d from now, at most the horizon.
+func (k *kernel) after(d int64) int64 { return k.now + min(d, horizon-k.now) }

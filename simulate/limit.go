@@ -47,15 +47,15 @@ func (ln *lane) popLimit() limit {
 
 // prune drops limits of jobs that no longer wait as they did. When most are
 // such, it drops them all, so that the heap is of the size of what waits.
-func (ln *lane) prune(k *kernel) {
-	for len(ln.limits) > 0 && !k.holds(ln.limits[0]) {
+func (ln *lane) prune(k *kernel, l int32) {
+	for len(ln.limits) > 0 && !k.holds(l, ln.limits[0]) {
 		ln.popLimit()
 	}
 	if n := len(ln.limits); n > 64 && n > 4*k.jobs.used {
 		kept := ln.limits
 		ln.limits = nil
 		for _, v := range kept {
-			if k.holds(v) {
+			if k.holds(l, v) {
 				ln.pushLimit(v)
 			}
 		}
@@ -63,9 +63,9 @@ func (ln *lane) prune(k *kernel) {
 }
 
 // holds reports whether the limit is still its job's.
-func (k *kernel) holds(v limit) bool {
+func (k *kernel) holds(l int32, v limit) bool {
 	j := k.jobs.at(v.job)
-	return j.seq == v.seq && (j.stage == heldBack || j.stage == queued) && v.at == k.limitOf(j)
+	return j.lane == l && j.seq == v.seq && v.at == k.limitOf(j)
 }
 
 // limitOf is the reading of its lane's clock at which a job expires.

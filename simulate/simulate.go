@@ -43,8 +43,8 @@ type Scenario struct {
 	// counters of what happens start then, jobs that arrived before do not
 	// count among jobs. 0 = nothing is discarded.
 	WarmUp time.Duration
-	// Bucket is the width of the series' buckets. 0 = chosen: 1 s, doubled
-	// whenever more than MaxBuckets would be needed.
+	// Bucket is the width of the series' buckets, doubled whenever more than
+	// MaxBuckets would be needed. 0 = 1 s.
 	Bucket time.Duration
 	// Recovery is what "recovered" means here; the zero value is documented
 	// at its fields.
