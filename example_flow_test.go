@@ -17,6 +17,30 @@ func openMemory(ctx context.Context) *ebb.Client {
 	return c
 }
 
+// A job that names its target is guarded by what its policy says of one: with
+// the preset webhook at most 4 calls at once over all processes, a breaker,
+// and a budget for retries.
+func ExampleJob_target() {
+	ctx, stop := context.WithCancel(context.Background())
+	c := openMemory(ctx)
+	defer c.Close()
+	ebb.Handle(c, "hook", func(_ context.Context, t *ebb.Task, order int) error {
+		j := t.Job()
+		fmt.Println("order", order, "to", j.Target)
+		stop()
+		return nil
+	})
+	_, err := c.Enqueue(ctx, ebb.Job{Kind: "hook", Args: 7, Target: "https://crm.example/in", Policy: "webhook"})
+	if err != nil {
+		panic(err)
+	}
+	if err := c.Run(ctx); err != nil {
+		panic(err)
+	}
+	// Output:
+	// order 7 to https://crm.example/in
+}
+
 // Jobs of one key run one at a time, in the order of their enqueue.
 func ExampleJob_key() {
 	ctx, stop := context.WithCancel(context.Background())
