@@ -93,7 +93,7 @@ func (b *booth) draw(seed uint64, s *gate.State) float64 {
 // see takes in the row, unless a swap under way will tell more, or what is
 // known is newer.
 func (b *booth) see(row store.Gate, seed uint64) {
-	if b.sent != nil || row.Version <= b.row.Version {
+	if b.sent != nil || b.ghost != nil || row.Version <= b.row.Version {
 		return
 	}
 	b.row = row

@@ -108,14 +108,15 @@ func (b *booth) lost(row store.Gate, seed uint64) {
 // unsure means that nobody knows whether the swap under way was done.
 func (b *booth) unsure() { b.sent, b.ghost, b.won = nil, b.sent, false }
 
-// reconcile finds out by the row that came after. Only this process changes
-// its own grant, so what it says beyond what is held here goes back.
+// reconcile finds out by the row as it is now. Only this process changes its
+// own grant: if that is not what was sent, the swap was not done. If it is, the
+// swap may still not have been done, but then it would have left the grant as
+// it was: as many permits came back as were carved. Either way what the row
+// says beyond what is held here goes back, and the sums are right again.
 func (b *booth) reconcile(process int64, row store.Gate, now time.Time, seed uint64) {
 	d := b.ghost
 	b.ghost = nil
-	held := row.GrantOf(process)
-	sent := d.gate.GrantOf(process)
-	done := row.Version > d.gate.Version && (row.State == d.gate.State || held == sent)
+	done := row.Version > d.gate.Version && row.GrantOf(process) == d.gate.GrantOf(process)
 	if done {
 		b.events = append(b.events[:0], b.events[d.events:]...)
 	}
