@@ -35,6 +35,7 @@ const (
 	doKill                 // arg: a fault that kills
 	// What follows moves no work by itself.
 	doRecover // arg: a node that collapsed
+	doToggle  // arg: a fault that comes and goes
 	doWarm    // measuring begins
 	doStop    // arrivals end
 	doEnd     // the run is cut

@@ -35,6 +35,9 @@ type Arrivals struct {
 	// Jobs is, for Batch, the size of one batch; for all others the most
 	// jobs this stream brings, 0 = no limit.
 	Jobs int64
+	// Size is how many jobs each arrival of Poisson, Regular, Renewal and
+	// Trace brings. 0 = 1.
+	Size int64
 	// Every repeats a Batch. 0 = once.
 	Every time.Duration
 	// Users is the size of a Closed set.

@@ -96,6 +96,12 @@ const (
 	RoundRobin Pick = "round_robin"
 	// Random: drawn by weight for each job.
 	Random Pick = "random"
+	// Least: the one whose downstream has the fewest requests in the system
+	// when the job arrives, the first of several; weights do not count.
+	Least Pick = "least"
+	// TwoChoices: two are drawn by weight, and the one with fewer requests in
+	// the system is taken, the first drawn of equals.
+	TwoChoices Pick = "two_choices"
 )
 
 // GateScope says who shares a gate.

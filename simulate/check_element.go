@@ -28,6 +28,7 @@ func (c *checker) arrivals(path string, a *Arrivals) {
 	}
 	c.factor(path+".rate", &a.Rate)
 	c.must(a.Jobs >= 0, path+".jobs", "%d is negative", a.Jobs)
+	c.must(a.Size >= 0 && a.Size <= policy.MaxWhole, path+".size", "%d is out of range; 0 means 1", a.Size)
 	c.notNegative(path+".every", a.Every)
 	c.notNegative(path+".from", a.From)
 	c.must(a.Until == 0 || a.Until > a.From, path+".until", "%s is not after from %s", a.Until, a.From)
@@ -65,7 +66,7 @@ func (c *checker) client(path string, v *Client) {
 		c.count(at+".names", t.Names)
 		sum += t.Weight
 	}
-	oneOf(c, path+".pick", v.Pick, "", RoundRobin, Random)
+	oneOf(c, path+".pick", v.Pick, "", RoundRobin, Random, Least, TwoChoices)
 	oneOf(c, path+".gate", v.Gate, "", GateNone, GateShared, GateCaller, GateClient)
 	c.count(path+".connections", v.Connections)
 	if v.Timeout != nil {
@@ -138,6 +139,9 @@ func (c *checker) fault(path string, f *Fault) {
 	c.must(f.Until == 0 || f.Until > f.From, path+".until", "%s is not after from %s", f.Until, f.From)
 	c.probability(path+".probability", &f.Probability)
 	c.answer(path+".answer", &f.Answer)
+	c.dist(path+".up", &f.Up)
+	c.dist(path+".down", &f.Down)
+	c.must(f.Up.IsZero() == f.Down.IsZero(), path+".down", "up and down belong together")
 }
 
 func (c *checker) limit(path string, l *RateLimit) {

@@ -160,14 +160,35 @@ func (k *kernel) aim(cl *client) {
 }
 
 // pick chooses the target of the next job.
-func (cl *client) pick() int32 {
+func (k *kernel) pick(cl *client) int32 {
 	if len(cl.targets) == 1 {
 		return 0
 	}
-	if cl.spec.Pick == Random {
+	load := func(t int) int64 { return k.nodes[cl.targets[t].node].meter.inSystem.n }
+	switch cl.spec.Pick {
+	case Random:
 		return int32(pickWeight(cl.weights, cl.random.unit()))
+	case TwoChoices:
+		a, b := pickWeight(cl.weights, cl.random.unit()), pickWeight(cl.weights, cl.random.unit())
+		if load(b) < load(a) {
+			a = b
+		}
+		return int32(a)
+	case Least:
+		best := 0
+		for t := range cl.targets {
+			if load(t) < load(best) {
+				best = t
+			}
+		}
+		return int32(best)
 	}
-	if cl.even() {
+	return cl.inTurn()
+}
+
+// inTurn chooses smoothly by weight.
+func (cl *client) inTurn() int32 {
+	if len(cl.spec.Targets) == 1 {
 		return int32((cl.sequence - 1) % int64(len(cl.targets)))
 	}
 	best, last := 0, 0.0
@@ -180,11 +201,6 @@ func (cl *client) pick() int32 {
 	}
 	cl.credit[best] -= last
 	return int32(best)
-}
-
-// even reports whether all targets have the same share.
-func (cl *client) even() bool {
-	return len(cl.spec.Targets) == 1
 }
 
 // nextProc deals the next job to a process.

@@ -137,8 +137,12 @@ type Fault struct {
 	// try.
 	PerJob bool
 	Answer Answer
-	// Kills also ends, at From, all requests that wait or are served, with
-	// this fault's answer.
+	// Up and Down make it come and go at random between From and Until: it
+	// begins up, for a draw of Up in which it hits nobody, then down for a
+	// draw of Down in which it hits, and so on. Both zero = down throughout.
+	Up, Down Dist
+	// Kills also ends, at From (at every beginning of Down), all requests
+	// that wait or are served, with this fault's answer.
 	Kills bool
 }
 

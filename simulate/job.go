@@ -70,7 +70,7 @@ func (k *kernel) arrive(c, proc, user, parent int32, priority int) int32 {
 	j.seq, j.sequence = cl.sequence, uint64(cl.sequence)
 	j.client, j.proc, j.user, j.parent, j.request, j.batch, j.lane = c, cl.firstProc+proc, user, parent, none, none, none
 	j.arrived, j.measured, j.priority = k.now, k.measured, uint8(priority)
-	j.target = cl.pick()
+	j.target = k.pick(cl)
 	if !cl.deadline.zero() {
 		d := cl.deadline.draw(&cl.random)
 		j.history.DeadlineAt = k.time().Add(time.Duration(d))

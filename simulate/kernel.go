@@ -154,6 +154,8 @@ func (k *kernel) control(t task, arg int32) {
 		k.capacity(arg)
 	case doKill:
 		k.killed(arg)
+	case doToggle:
+		k.toggled(arg)
 	case doRecover:
 		k.recovered(arg)
 	case doWarm:

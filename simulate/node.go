@@ -57,9 +57,13 @@ type fault struct {
 	spec        *Fault
 	probability timeline
 	reply       reply
+	off         bool // it comes and goes, and is up
+	up, down    sampler
+	random      stream
 }
 
-// kill is a fault that ends what is in the system when it begins.
+// kill is a fault that ends what is in the system when it begins, or one that
+// comes and goes.
 type kill struct {
 	node  int32
 	fault int
@@ -114,10 +118,15 @@ func (k *kernel) buildNodes() {
 	for i := range k.nodes {
 		k.capacity(int32(i))
 		for f := range k.nodes[i].faults {
-			if spec := k.nodes[i].faults[f].spec; spec.Kills {
-				k.agenda.add(int64(spec.From), rankControl, doKill, int32(len(k.kills)))
-				k.kills = append(k.kills, kill{node: int32(i), fault: f})
+			fault := &k.nodes[i].faults[f]
+			switch at := int64(fault.spec.From); {
+			case !fault.spec.Up.IsZero():
+				fault.off = true
+				k.agenda.add(at+fault.up.draw(&fault.random), rankControl, doToggle, int32(len(k.kills)))
+			case fault.spec.Kills:
+				k.agenda.add(at, rankControl, doKill, int32(len(k.kills)))
 			}
+			k.kills = append(k.kills, kill{node: int32(i), fault: f})
 		}
 	}
 }
@@ -145,7 +154,10 @@ func (k *kernel) newNode(d *Downstream, copyOf int) node {
 		if f.Kind == FaultRefuse {
 			r = newReply(&Answer{Class: failure.Refused, After: f.Answer.After}, 0)
 		}
-		n.faults = append(n.faults, fault{spec: f, probability: newTimeline(&f.Probability, 1), reply: r})
+		n.faults = append(n.faults, fault{
+			spec: f, probability: newTimeline(&f.Probability, 1), reply: r,
+			up: newSampler(&f.Up), down: newSampler(&f.Down), random: newStream(k.seed, "outages/"+n.name, i),
+		})
 	}
 	if d.Limit != nil {
 		n.bucket = tokenBucket{tokens: d.Limit.Burst}
@@ -247,7 +259,7 @@ func (k *kernel) faulted(r int32, service bool) bool {
 	n := &k.nodes[q.node]
 	for i := range n.faults {
 		f := &n.faults[i]
-		if (f.spec.Kind == FaultServed) != service || k.now < int64(f.spec.From) || f.spec.Until > 0 && k.now >= int64(f.spec.Until) {
+		if (f.spec.Kind == FaultServed) != service || f.off || k.now < int64(f.spec.From) || f.spec.Until > 0 && k.now >= int64(f.spec.Until) {
 			continue
 		}
 		if !k.hit(q, n, f, i) {

@@ -148,7 +148,7 @@ func drawScenario(t *rapid.T) Scenario {
 			c.MaxWaiting = rapid.SampledFrom([]int{0, 0, 5}).Draw(t, "max waiting")
 			c.Arrivals = append(c.Arrivals,
 				Arrivals{Kind: Closed, Users: rapid.IntRange(1, 4).Draw(t, "users"), Jobs: 20, Think: drawDist(t, "think")},
-				Arrivals{Kind: Poisson, Rate: Constant(5), Jobs: 20})
+				Arrivals{Kind: Poisson, Rate: Constant(5), Jobs: 20, Size: 3})
 		}
 		if rapid.Bool().Draw(t, "deadline?") {
 			c.Deadline = drawDist(t, "deadline")
@@ -199,6 +199,7 @@ func drawClient(t *rapid.T, downstream string) Client {
 	}
 	c := Client{Policy: p, Targets: []Target{{Downstream: downstream, Names: rapid.IntRange(0, 2).Draw(t, "names")}}}
 	c.Gate = rapid.SampledFrom([]GateScope{GateNone, GateShared, GateCaller, GateClient}).Draw(t, "gate")
+	c.Pick = rapid.SampledFrom([]Pick{RoundRobin, Random, Least, TwoChoices}).Draw(t, "pick")
 	c.Connections = rapid.IntRange(0, 3).Draw(t, "connections")
 	return c
 }
@@ -222,6 +223,9 @@ func drawDownstream(t *rapid.T, name string) Downstream {
 			From: from, Until: from + drawTime(t, "for"), Probability: Constant(rapid.SampledFrom([]float64{0.3, 1}).Draw(t, "probability")),
 			Kills: rapid.Bool().Draw(t, "kills"), PerJob: rapid.Bool().Draw(t, "per job"),
 		})
+	}
+	if rapid.Bool().Draw(t, "comes and goes?") {
+		d.Faults = append(d.Faults, Fault{Kind: FaultRefuse, Up: Exp(time.Second), Down: Exp(time.Second), Kills: true})
 	}
 	if rapid.Bool().Draw(t, "capacity?") {
 		d.Capacity = Steps(1, Point{At: drawTime(t, "falls"), Value: 0}, Point{At: 20 * time.Second, Value: 1})

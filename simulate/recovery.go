@@ -29,7 +29,7 @@ func (k *kernel) disturbance() (began, ended int64, ok bool) {
 		curve(n.lossOut)
 		for f := range n.faults {
 			spec := n.faults[f].spec
-			if spec.Until > 0 {
+			if spec.Until > 0 { // also of one that comes and goes
 				note(int64(spec.From), int64(spec.Until))
 			} else {
 				curve(n.faults[f].probability)

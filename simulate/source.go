@@ -117,10 +117,12 @@ func (k *kernel) bring(i int32) {
 	if s.spec.Kind == Batch {
 		k.bringAll(i, s.spec.Jobs)
 	} else {
-		if s.left > 0 {
-			s.left--
+		size := max(1, s.spec.Size) * (1 + k.alike(s))
+		if s.left >= 0 {
+			size = min(size, s.left)
+			s.left -= size
 		}
-		k.bringAll(i, 1+k.alike(s))
+		k.bringAll(i, size)
 	}
 	if !k.stopped {
 		k.schedule(i)
@@ -133,9 +135,8 @@ func (k *kernel) alike(s *source) (n int64) {
 	if s.spec.Kind != Trace || k.clients[s.client].mode != Waves {
 		return 0
 	}
-	for s.next < len(s.spec.Times) && int64(s.spec.From+s.spec.Times[s.next]) == k.now && s.left != 0 {
+	for s.next < len(s.spec.Times) && int64(s.spec.From+s.spec.Times[s.next]) == k.now {
 		s.next++
-		s.left = max(s.left-1, -1)
 		n++
 	}
 	return n

@@ -159,6 +159,23 @@ func (k *kernel) killed(i int32) {
 	k.clear(v.node, &f.reply, f.spec.Kind == FaultHang)
 }
 
+// toggled lets a fault come or go.
+func (k *kernel) toggled(i int32) {
+	v := k.kills[i]
+	f := &k.nodes[v.node].faults[v.fault]
+	if f.spec.Until > 0 && k.now >= int64(f.spec.Until) {
+		return
+	}
+	f.off = !f.off
+	next := &f.down
+	if f.off {
+		next = &f.up
+	} else if f.spec.Kills {
+		k.killed(i)
+	}
+	k.agenda.add(k.after(max(1, next.draw(&f.random))), rankControl, doToggle, i)
+}
+
 // clear answers everything that waits or is served.
 func (k *kernel) clear(i int32, a *reply, hang bool) {
 	n := &k.nodes[i]

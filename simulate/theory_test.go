@@ -208,3 +208,49 @@ func TestLittle(t *testing.T) {
 		}
 	}
 }
+
+// TestBatchesInPoissonStreams: M^K/M/1 holds ρ(1+K)/(2(1−ρ)) on average.
+func TestBatchesInPoissonStreams(t *testing.T) {
+	const k, rho = 4.0, 0.6
+	s := queue(t, rho*10/k, simulate.Downstream{Servers: 1, Service: simulate.Exp(100 * ms)})
+	s.Callers[0].Arrivals[0].Size = k
+	within(t, run(t, s, 12), "downstream/server/in_system_mean", rho*(1+k)/(2*(1-rho)), 0.05)
+}
+
+// TestRandomOutages: with up and down times of means U and D the share of
+// failures is D/(U+D).
+func TestRandomOutages(t *testing.T) {
+	s := queue(t, 10, simulate.Downstream{Faults: []simulate.Fault{{
+		Kind: simulate.FaultRefuse, Up: simulate.Exp(9 * time.Second), Down: simulate.Dist{Kind: simulate.Uniform, Max: 2 * time.Second},
+	}}})
+	within(t, run(t, s, 12), "caller/caller/dead_share", 0.1, 0.06)
+}
+
+// TestBalancing: eight servers at 90 % load. Random choice makes each an
+// M/M/1; two choices come near the known fixed point Σ ρ^(2^i − 1), the
+// shortest queue is better still.
+func TestBalancing(t *testing.T) {
+	const rho = 0.9
+	sojourn := map[simulate.Pick]float64{}
+	for _, pick := range []simulate.Pick{simulate.Random, simulate.TwoChoices, simulate.Least} {
+		s := queue(t, 8*rho*10, simulate.Downstream{Servers: 1, Copies: 8, Service: simulate.Exp(100 * ms)})
+		s.Callers[0].Pick = pick
+		s.Length.Time = 2000 * time.Second
+		r := run(t, s, 10)
+		if pick == simulate.Random {
+			within(t, r, "caller/caller/jobs.mean", 0.1/(1-rho), 0.1)
+		}
+		e, _ := r.Estimate("caller/caller/jobs.mean")
+		sojourn[pick] = e.Mean
+	}
+	limit := 0.0 // for infinitely many servers
+	for i := 1; i < 12; i++ {
+		limit += math.Pow(rho, math.Pow(2, float64(i))-2) * 0.1
+	}
+	if two := sojourn[simulate.TwoChoices]; two < limit*0.98 || two > limit*1.35 {
+		t.Errorf("two choices: %v s, the limit for many servers is %v", two, limit)
+	}
+	if sojourn[simulate.Least] > sojourn[simulate.TwoChoices] {
+		t.Errorf("sojourns %v", sojourn)
+	}
+}
