@@ -168,6 +168,7 @@ var elements = []element{
 			{key: "name", doc: "tells streams of one caller apart in their randomness; default the position"},
 			{key: "rate", rate: true, doc: "jobs a second, of poisson and constant"},
 			{key: "jobs", doc: "size of a batch; for the others the most jobs of this stream, default no limit"},
+			{key: "size", doc: "jobs that each arrival of poisson, constant, renewal and trace brings; default 1"},
 			{key: "every", doc: "repeats a batch; default once"},
 			{key: "users", doc: "size of a closed set"},
 			{key: "think", doc: "time a closed user waits before every job but the first; default none"},
@@ -237,7 +238,9 @@ var elements = []element{
 			{key: "probability", doc: "that it hits a request; default 1"},
 			{key: "per_job", doc: "draws once a job: what is hit is hit at every try"},
 			{key: "answer", doc: "of error and served; default 500"},
-			{key: "kills", doc: "ends, at from, all requests in the system with this answer"},
+			{key: "up", doc: "with down: it comes and goes at random between from and until; for a draw of up it hits nobody"},
+			{key: "down", doc: "for a draw of down it hits, then it is up again; default down throughout"},
+			{key: "kills", doc: "ends, at from and at every beginning of down, all requests in the system with this answer"},
 		},
 	},
 	{

@@ -12,12 +12,14 @@ import (
 	policyfile "github.com/ebbhq/ebb/policy/file"
 )
 
-// Pos, Error and Errors are those of the policy file: a scenario may hold
-// policies, and its faults are told alike.
+// A scenario may hold policies, and its faults are told like theirs.
 type (
-	Pos    = policyfile.Pos
-	Error  = policyfile.Error
-	Errors = policyfile.Errors
+	// Pos is a place in a file.
+	Pos = policyfile.Pos
+	// Error is one fault of a file.
+	Error = policyfile.Error
+	// Errors is every fault found in a file.
+	Errors = policyfile.Errors //nolint:errname // as in the policy file
 )
 
 // reader reads one file and gathers its faults.

@@ -27,7 +27,7 @@ func noPolicy() policy.Policy {
 // reader. All other lines are blanked, so that its places are those of this
 // file.
 func (r *reader) inline(list []pair, src []byte) {
-	at, end, version := -1, 0, 0
+	at, version := -1, 0
 	for i, p := range list {
 		switch p.key {
 		case "version":
@@ -41,17 +41,15 @@ func (r *reader) inline(list []pair, src []byte) {
 	}
 	p := list[at]
 	lines := strings.Split(string(src), "\n")
-	end = len(lines) + 1
+	end := len(lines) + 1
 	for _, q := range list {
 		if q.keyAt.Line > p.keyAt.Line {
 			end = min(end, q.keyAt.Line)
 		}
 	}
-	text := ""
+	text := only(lines, version, p.keyAt.Line, end)
 	if p.keyAt.Column > 1 { // the whole file stands in one bracket
 		text = "version: 1\npolicies: " + p.node.String() + "\n"
-	} else {
-		text = only(lines, version, p.keyAt.Line, end)
 	}
 	f, err := policyfile.Parse(r.name, []byte(text))
 	if err == nil {
@@ -59,9 +57,7 @@ func (r *reader) inline(list []pair, src []byte) {
 		return
 	}
 	r.failed["policies"] = true
-	for _, e := range asErrors(err) {
-		r.errs = append(r.errs, e)
-	}
+	r.errs = append(r.errs, asErrors(err)...)
 }
 
 // only blanks all lines but those from the first up to the end, and the one
