@@ -5,6 +5,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
@@ -92,10 +93,10 @@ func BenchmarkDrain(b *testing.B) {
 
 // drain runs a worker until nothing is due, and reports the CPU time of a job.
 func drain(b *testing.B, s store.Store, c Config) {
-	c.Policies = []policy.Policy{wide("wide", func(p *policy.Policy) {
+	c.Policies = append(c.Policies, wide("wide", func(p *policy.Policy) {
 		p.Target, p.Backoff = policy.Process, policy.Backoff{Base: time.Microsecond, Factor: 1}
 		p.Waivers = []policy.Waiver{{Rule: "floor", Reason: "calls nobody", Expires: time.Now().AddDate(1, 0, 0)}}
-	})}
+	}))
 	w, err := New(s, c)
 	if err != nil {
 		b.Fatal(err)
@@ -130,4 +131,26 @@ func cpuTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkLanes is a drain of a store in memory of work with targets: how
+// many, and how many calls each may get at once.
+func BenchmarkLanes(b *testing.B) {
+	for _, c := range []struct{ targets, limit int }{{1, 0}, {1, 40}, {100, 0}, {100, 4}, {1000, 4}} {
+		b.Run(fmt.Sprintf("%d targets, limit %d", c.targets, c.limit), func(b *testing.B) {
+			s := newStore()
+			jobs := times(b.N, job.New{Kind: "k", Policy: "lane"})
+			for i := range jobs {
+				jobs[i].Target = fmt.Sprint("target", i%c.targets)
+			}
+			if _, err := s.Enqueue(b.Context(), time.Time{}, jobs); err != nil {
+				b.Fatal(err)
+			}
+			limited := calling("lane", func(p *policy.Policy) { p.PerTarget.Concurrency = c.limit })
+			drain(b, s, Config{
+				Concurrency: 4000, Policies: []policy.Policy{limited},
+				Handlers: map[string]Handler{"k": func(context.Context, *Task) error { return nil }},
+			})
+		})
+	}
 }

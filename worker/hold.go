@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ebbhq/ebb/gate"
@@ -17,6 +18,8 @@ const (
 	// sweepEvery is how often work of held targets is looked over for what was
 	// held too long. Policy time.
 	sweepEvery = time.Second
+	// lookEvery is how often all targets are looked over. Machine time.
+	lookEvery = time.Minute
 	// endRows is the most that one step ends.
 	endRows = 1000
 	// targetPage is how many gates are read at once.
@@ -27,7 +30,7 @@ const (
 
 // A sweep ends the work of targets that was held longer than its policy's
 // max_hold, parks that of disabled targets, and sends a probe of what was
-// parked so. The eldest process does it for all, with each poll and, while a
+// parked so. The eldest process does it for all, once a minute and, while a
 // target holds its work, on policy time. Two may do it at once: every step is
 // a transaction of the store's own.
 
@@ -75,6 +78,21 @@ func (l *loop) swept(found sweepResult, err error) {
 	}
 }
 
+// expectSweep sees to it that work is looked over when it may have been held
+// too long by a gate that this process has shut.
+func (l *loop) expectSweep(b *booth, now time.Time) {
+	p := l.policies[b.policy]
+	switch {
+	case b.row.Disabled != "":
+		l.sweepAt = earlier(l.sweepAt, now)
+	case p == nil || !p.Gate || p.MaxHold <= 0:
+	default:
+		if left := holdLeft(&b.state, now, p.MaxHold, true); left >= 0 {
+			l.sweepAt = earlier(l.sweepAt, now.Add(max(left, sweepEvery)))
+		}
+	}
+}
+
 // sweep looks over all targets.
 func (w *Worker) sweep(ctx context.Context, now time.Time) (sweepResult, error) {
 	var found sweepResult
@@ -89,7 +107,9 @@ func (w *Worker) sweep(ctx context.Context, now time.Time) (sweepResult, error) 
 		}
 		for i := range page {
 			g := &page[i]
-			after = g.Target
+			if after = g.Target; strings.HasPrefix(after, store.QueuePrefix) {
+				continue
+			}
 			n, next, err := w.endHeld(ctx, g, now)
 			if err != nil {
 				return found, err
@@ -141,6 +161,12 @@ func (w *Worker) endHeld(ctx context.Context, g *store.Gate, now time.Time) (end
 	}
 	if soon < 0 {
 		return ended, next, nil
+	}
+	if ended == 0 && soon < sweepEvery { // who else could it be?
+		lanes, err := w.flow.Lanes(ctx, g.Target, 1)
+		if err != nil || !slices.ContainsFunc(lanes, func(n store.Lane) bool { return n.Firsts+n.Retries > 0 }) {
+			return 0, next, err
+		}
 	}
 	next = now.Add(max(soon, sweepEvery))
 	n, first, err := w.endHeldBefore(ctx, g, now)

@@ -172,8 +172,5 @@ func (l *loop) unwait(r *run) bool {
 
 // keepsHouse says whether this process is the eldest.
 func (l *loop) keepsHouse(eldest bool) {
-	if eldest && !l.eldest {
-		l.sweepDue = true
-	}
 	l.eldest = eldest
 }

@@ -305,6 +305,7 @@ func (l *loop) turnedLanes(t *turn, answer *store.Turned) {
 		if answer.Swapped[i] {
 			b.done(b.config, now)
 			l.tellGate(b, &before, d, now)
+			l.expectSweep(b, now)
 		} else {
 			b.lost(rowOf(answer.Gates, b.target), l.config.Seed)
 		}

@@ -74,6 +74,7 @@ type loop struct {
 	sweeping      bool
 	sweepDue      bool      // with the next look
 	sweepAt       time.Time // policy time
+	sweepBy       time.Time // machine time
 	firing        bool
 	periodicAt    time.Time // policy time of the next schedule
 	periodicStale bool      // schedules should be read again
@@ -193,6 +194,9 @@ func (l *loop) nextMachine(now time.Time) time.Time {
 		at = earlier(at, l.pauseUntil)
 	}
 	at = earlier(at, l.doubtAt)
+	if l.lanes != nil && l.eldest && l.phase == working {
+		at = earlier(at, l.sweepBy)
+	}
 	if l.lingering(now) {
 		at = earlier(at, l.lingerUntil)
 	}
@@ -226,8 +230,11 @@ func (l *loop) passMachineTime() {
 	now := l.machine()
 	if !now.Before(l.pollAt) {
 		l.pollAt = now.Add(l.config.Poll)
-		l.sweepDue, l.periodicStale = true, true
+		l.periodicStale = true
 		l.wake()
+	}
+	if l.eldest && !now.Before(l.sweepBy) {
+		l.sweepDue, l.sweepBy = true, now.Add(lookEvery)
 	}
 	if !l.doubtAt.IsZero() && !now.Before(l.doubtAt) {
 		l.doubt, l.doubtAt = true, time.Time{}
