@@ -282,8 +282,9 @@ func (l *loop) askAt(b *booth, r *run, now time.Time, drafting bool) (permit, ga
 	return b.carve(config, retry, now, l.config.Seed)
 }
 
-// serve lets work start that needs no turn first: permits are in hand.
-func (l *loop) serve(now time.Time) {
+// serve lets work start that needs no turn first: permits are in hand. Where
+// a turn brought it, the results are gathered.
+func (l *loop) serve(now time.Time, together bool) {
 	la := l.lanes
 	if la == nil || l.phase != working || l.process == 0 {
 		return
@@ -293,7 +294,7 @@ func (l *loop) serve(now time.Time) {
 		la.floor.Wake(target)
 	}
 	for _, r := range la.come(now) {
-		l.startLane(r, now)
+		l.startLane(r, now, false)
 	}
 	for l.laneRoom(now) > 0 {
 		i, ok := la.floor.Next(now, func(i dispatch.Item) dispatch.Answer {
@@ -304,7 +305,7 @@ func (l *loop) serve(now time.Time) {
 		}
 		r := l.leases[i.ID]
 		if l.choose(r); r.job.Begun {
-			l.startLane(r, now)
+			l.startLane(r, now, together)
 		} else {
 			la.begins = append(la.begins, r)
 		}
@@ -335,7 +336,7 @@ func (l *loop) unreserve(r *run) {
 
 // startLane lets the handler of a chosen run begin, in its slot of the rate if
 // there is one.
-func (l *loop) startLane(r *run, now time.Time) {
+func (l *loop) startLane(r *run, now time.Time, together bool) {
 	p := r.entry
 	var at time.Time
 	for _, got := range p.permits[:p.held] {
@@ -357,8 +358,9 @@ func (l *loop) startLane(r *run, now time.Time) {
 	if p.permits[0].probe && l.config.Observe != nil {
 		l.observe(r, Event{What: Probing, Target: p.track.target})
 	}
-	l.start(r, now)
-	r.batch = -1 // of no claim whose results are gathered
+	if l.start(r, now); !together {
+		r.batch = -1 // of no claim whose results are gathered
+	}
 }
 
 // come returns the paced runs whose slots have come.

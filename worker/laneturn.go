@@ -33,7 +33,7 @@ type sought struct {
 
 const (
 	// maxNamed is how many lanes a turn claims by name; they take turns.
-	maxNamed = 64
+	maxNamed = 256
 	// discoverRest is the time between discoveries that find nothing while
 	// other work keeps the store busy. Machine time.
 	discoverRest = 5 * time.Millisecond
@@ -100,7 +100,7 @@ func (l *loop) fill(t *turn, now time.Time) {
 		r := l.leases[i.ID]
 		l.choose(r)
 		if r.job.Begun && !r.entry.carved() {
-			l.startLane(r, now)
+			l.startLane(r, now, false)
 		} else {
 			l.carry(t, r)
 		}
@@ -397,7 +397,7 @@ func (l *loop) concludeStart(r *run, now time.Time) {
 			p.permits[i].carved = false
 		}
 		r.job.LeasedAt = store.Instant(now)
-		l.startLane(r, now)
+		l.startLane(r, now, true)
 	}
 }
 
@@ -467,6 +467,7 @@ func (l *loop) foundLanes(t *turn, jobs []job.Job, gates []store.Gate) {
 			l.wakeAt(b)
 		}
 	}
+	l.serve(l.now(), true)
 }
 
 // deepen and shallow note whether a lane may have more in the store.

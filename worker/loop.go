@@ -112,7 +112,7 @@ func (l *loop) run() error {
 		l.read()
 		l.passPolicyTime()
 		l.passMachineTime()
-		l.serve(l.now())
+		l.serve(l.now(), false)
 		l.askLaws()
 		l.launch()
 		l.askDue()

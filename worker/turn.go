@@ -204,9 +204,12 @@ func (l *loop) turned(t *turn, answer store.Turned, err error) {
 	for _, r := range t.returns {
 		delete(l.leases, r.job.Seq)
 	}
+	running := l.running
+	l.batch++
 	l.turnedLanes(t, &answer)
 	l.claimed(t, answer.Claimed)
 	l.foundLanes(t, answer.Claimed, answer.Gates)
+	l.gather(l.running - running)
 }
 
 // failedTurn keeps what the turn carried for the next. Whether it was done is
@@ -302,13 +305,15 @@ func (l *loop) claimed(t *turn, jobs []job.Job) {
 	if l.lanes != nil {
 		l.learnLaws(t, jobs)
 	}
-	running, now := l.running, l.now()
-	l.batch++
+	now := l.now()
 	for i := range jobs {
 		l.arrive(&jobs[i], now)
 	}
-	l.young = l.running - running
-	if n := l.young; n >= gatherFrom {
+}
+
+// gather lets the results of so many starts come back together.
+func (l *loop) gather(n int) {
+	if l.young = n; n >= gatherFrom {
 		l.lingerUntil = l.machine().Add(gatherBase + time.Duration(n)*gatherEach)
 	}
 }
