@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"hash/fnv"
 
 	"github.com/ebbhq/ebb/dispatch"
 	"github.com/ebbhq/ebb/gate"
@@ -45,6 +46,7 @@ type client struct {
 // target is one name that jobs call.
 type target struct {
 	name     string
+	number   uint64 // hash of the name, that a durable gate's draws derive from
 	node     int32
 	disabled bool
 }
@@ -119,6 +121,7 @@ func (k *kernel) newClient(name string, spec *Client, procs, workers int, mode M
 	for range cl.procCount {
 		p := process{client: index, workers: workers, waiting: newList(), connections: spec.Connections, line: newList()}
 		if mode == Durable {
+			cl.gate.Keep = permitLife
 			p.floor, p.items = k.newFloor(&cl, workers), map[int64]int32{}
 			p.admit = k.admitter(int32(len(k.procs)))
 		}
@@ -151,12 +154,19 @@ func (k *kernel) aim(cl *client) {
 					name = fmt.Sprintf("%s#%d", name, i+1)
 				}
 				sum += weight / float64(len(nodes)*names)
-				cl.targets = append(cl.targets, target{name: name, node: n})
+				cl.targets = append(cl.targets, target{name: name, number: numberOf(name), node: n})
 				cl.weights = append(cl.weights, sum)
 			}
 		}
 	}
 	cl.credit = make([]float64, len(cl.targets))
+}
+
+// numberOf is a target's number, as the worker makes it.
+func numberOf(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name)) //nolint:errcheck // it never fails
+	return h.Sum64()
 }
 
 // pick chooses the target of the next job.

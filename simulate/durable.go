@@ -10,6 +10,10 @@ import (
 // unlimited is the number of slots of a process without a limit.
 const unlimited = 1 << 30
 
+// permitLife is how long a permit of a durable process may wait for its start,
+// as the worker's grants: a window budget is stricter by that much.
+const permitLife = time.Second
+
 // newFloor makes the floor of a durable process.
 func (k *kernel) newFloor(cl *client, workers int) *dispatch.Floor {
 	if workers == 0 {

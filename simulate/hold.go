@@ -115,7 +115,7 @@ func (k *kernel) ask(i int32, ln *lane) gate.Verdict {
 	j := k.jobs.at(i)
 	cl := &k.clients[j.client]
 	cell := &k.gates[ln.gate]
-	draw := retry.Derive(cl.seed, j.sequence, -j.history.Starts-1).Unit()
+	draw := k.gateDraw(j, -j.history.Starts-1)
 	var v gate.Verdict
 	cell.state, v = gate.Step(cl.gate, cell.state, gate.Ask{Retry: ln.retry}, k.time(), draw)
 	if v.Admit {
@@ -134,6 +134,17 @@ func (k *kernel) ask(i int32, ln *lane) gate.Verdict {
 // reading is the lane's clock.
 func (ln *lane) reading(now int64) int64 {
 	return ln.clock + max(0, min(now, ln.stops)-ln.since)
+}
+
+// gateDraw is the one random number of a step of a job's gate: as retry.Do
+// draws it, by the job's start, or as the worker does, by the target and how
+// often its breaker has opened.
+func (k *kernel) gateDraw(j *job, start int) float64 {
+	cl := &k.clients[j.client]
+	if cl.mode == Durable {
+		return retry.Derive(cl.seed, cl.targets[j.target].number, k.gates[k.gateOf(j)].state.Trips+1).Unit()
+	}
+	return retry.Derive(cl.seed, j.sequence, start).Unit()
 }
 
 // join begins a job's wait in a lane.
@@ -275,7 +286,10 @@ func (k *kernel) permitBack(i int32, ok bool, f failure.Failure, pause time.Dura
 	g := k.gateOf(j)
 	cell := &k.gates[g]
 	done := gate.Done{OK: ok, Failure: f, Retry: j.asRetry, Probe: j.probe, Pause: pause}
-	cell.state, _ = gate.Step(cl.gate, cell.state, done, k.time(), retry.Derive(cl.seed, j.sequence, j.history.Starts).Unit())
+	if cl.gate.Keep > 0 {
+		done.StartedAt = k.origin.Add(time.Duration(j.started))
+	}
+	cell.state, _ = gate.Step(cl.gate, cell.state, done, k.time(), k.gateDraw(j, j.history.Starts))
 	for _, l := range cell.lanes {
 		k.wake(l)
 	}
