@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -86,38 +87,58 @@ func (a *app) acceptable(path string) (*file.File, []policy.PolicyDiff, error) {
 }
 
 func (a *app) policyCheckCommand() *cobra.Command {
-	return &cobra.Command{
+	var simulated bool
+	c := &cobra.Command{
 		Use:   "check [FILE…]",
 		Short: "The gate for CI: lint, and no risky difference from the lock",
 		Long: `Fail (exit 1) on an error finding of lint, on an expired waiver, on a missing or
 broken lock, and on a risky difference from the accepted policies. A change
-that is meant is accepted with "ebb policy accept" and reviewed with the lock.`,
-		Example: "  ebb policy check policies.yaml\n  ebb policy check --json",
-		RunE:    func(_ *cobra.Command, args []string) error { return a.policyCheck(args) },
+that is meant is accepted with "ebb policy accept" and reviewed with the lock.
+
+With --simulate every policy that has an expect block is also run against it:
+its outage, arrival, capacity and p99, on virtual time. It fails when more jobs
+than expect.dead_letters are lost, in the outage or outside of it, or when calls
+do not succeed again afterwards.`,
+		Example: "  ebb policy check policies.yaml\n  ebb policy check --simulate\n  ebb policy check --json",
+		RunE:    func(c *cobra.Command, args []string) error { return a.policyCheck(c.Context(), args, simulated) },
 	}
+	c.Flags().BoolVar(&simulated, "simulate", false, "run each policy against its expect block")
+	return c
 }
 
-func (a *app) policyCheck(args []string) error {
+func (a *app) policyCheck(ctx context.Context, args []string, simulated bool) error {
 	paths, err := a.policyFiles(args)
 	if err != nil {
 		return err
 	}
 	ok := true
-	checked := []lintedFile{}
+	checked, outages := []lintedFile{}, []simulatedPolicy{}
 	for _, path := range paths {
 		f, err := a.loadFile(path)
 		if err != nil {
 			return err
 		}
 		c := a.checkFile(f, path)
+		if simulated {
+			found, err := a.expectations(ctx, f, &c)
+			if err != nil {
+				return err
+			}
+			outages = append(outages, found...)
+		}
 		ok = ok && c.passes()
 		checked = append(checked, c)
 	}
 	if a.json {
-		if err := a.printJSON(map[string]any{"ok": ok, "files": checked}); err != nil {
+		out := map[string]any{"ok": ok, "files": checked}
+		if simulated {
+			out["simulated"] = outages
+		}
+		if err := a.printJSON(out); err != nil {
 			return err
 		}
 	} else {
+		a.printOutages(outages)
 		a.printChecks(checked)
 	}
 	if !ok {
