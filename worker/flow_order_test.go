@@ -14,6 +14,7 @@ import (
 	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
 )
 
@@ -252,4 +253,79 @@ func TestPlainAndLanesShare(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStrictQueueWithATarget: the head of a strict queue waits for its
+// target's gate, nothing overtakes it, and max_hold ends its wait.
+func TestStrictQueueWithATarget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		if err := s.StrictQueue(t.Context(), "strict", true); err != nil {
+			t.Fatal(err)
+		}
+		target := &server{down: errDown}
+		fleet(t, s, 2, Config{
+			Queues: []string{"strict"},
+			Policies: []policy.Policy{breaking("b", func(p *policy.Policy) {
+				p.Attempts, p.MaxHold, p.Breaker.Consecutive = 1, 10*time.Minute, 1
+			})},
+			Handlers: map[string]Handler{"k": target.handle},
+		})
+		begin := time.Now()
+		seqs := enqueue(t, s, times(4, job.New{Kind: "k", Queue: "strict", Policy: "b", Target: "a"})...)
+		other := enqueue(t, s, job.New{Kind: "k", Queue: "strict", Policy: "b", Target: "b"})[0]
+		pass(20 * time.Second)
+		state(t, s, seqs[0], job.Failed, retry.CauseExhausted)
+		if n := len(target.called()); n != 1 {
+			t.Errorf("%d calls, want the one that opened the breaker", n)
+		}
+		pass(time.Minute)
+		calls := target.called()
+		if len(calls) < 2 {
+			t.Fatal("no probe came")
+		}
+		target.set(nil)
+		pass(10 * time.Minute)
+		rows := starts(t, s, append(seqs, other))
+		for i, row := range rows {
+			if row.Seq != append(seqs, other)[i] {
+				t.Errorf("start %d was of job %d", i, row.Seq)
+			}
+		}
+		state(t, s, other, job.Succeeded, "")
+		if rows[1].Held <= 0 || !rows[1].StartedAt.Equal(begin.Add(rows[1].Held)) {
+			t.Errorf("the probe was held for %s and started after %s", rows[1].Held, rows[1].StartedAt.Sub(begin))
+		}
+	})
+}
+
+// TestSpacingOfLanes: starts of a policy keep their distance whatever targets
+// they call.
+func TestSpacingOfLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		newRig(t, s, Config{Handlers: map[string]Handler{"k": func(ctx context.Context, _ *Task) error { return sleep(ctx, time.Second) }}})
+		begin := time.Now()
+		var seqs []int64
+		for i := range 30 {
+			seqs = append(seqs, enqueue(t, s, job.New{Kind: "k", Policy: "polite", Target: fmt.Sprint("host", i%3)})...)
+		}
+		seqs = append(seqs, enqueue(t, s, times(10, job.New{Kind: "k", Policy: "polite"})...)...)
+		pass(time.Minute)
+		rows := starts(t, s, seqs)
+		if len(rows) != 40 {
+			t.Fatalf("%d starts, want 40", len(rows))
+		}
+		for i := 1; i < len(rows); i++ {
+			if gap := rows[i].StartedAt.Sub(rows[i-1].StartedAt); gap < 150*time.Millisecond {
+				t.Errorf("start %d came %s after the last, want 150ms", i+1, gap)
+			}
+		}
+		if most := mostAtOnce(rows); most > 5 {
+			t.Errorf("%d at once, want at most 5", most)
+		}
+		if took := rows[39].StartedAt.Sub(begin); took > 12*time.Second {
+			t.Errorf("the last started after %s, want about 8s", took)
+		}
+	})
 }

@@ -316,3 +316,31 @@ func (w *Worker) probeEvery(name string) time.Duration {
 	}
 	return max(p.Breaker.Open, sweepEvery)
 }
+
+// Work of a strict queue is held here, with its lease: nothing may overtake
+// it. So this process ends it.
+
+// expiresAt is when max_hold will be over for such a job, if its target goes
+// on holding it; zero if that does not count, or it is not to be failed.
+func (l *loop) expiresAt(r *run, now time.Time) time.Time {
+	p := r.policy
+	if !p.Gate || p.MaxHold <= 0 || p.OnHoldEnd == policy.HoldPark || r.job.Target == "" {
+		return time.Time{}
+	}
+	s := &r.entry.track.booths[0].state
+	if s.HeldBetween(now, now.Add(time.Microsecond), r.entry.item.Retry) == 0 {
+		return time.Time{}
+	}
+	return now.Add(p.MaxHold - r.job.History.Held - s.HeldBetween(r.job.DueAt, now, r.entry.item.Retry))
+}
+
+// expire fails it when its time is over.
+func (l *loop) expire(r *run, now time.Time) {
+	if at := l.expiresAt(r, now); at.IsZero() || at.After(now) {
+		return
+	}
+	l.unline(r)
+	r.settle = &store.Settle{Ref: r.ref(), To: job.Failed, Cause: retry.CauseExpired, History: r.job.History}
+	r.verdict = verdict{to: job.Failed}
+	l.pending = append(l.pending, r)
+}

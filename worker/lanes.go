@@ -143,7 +143,9 @@ func (la *lanes) trackOf(j *job.Job, p *policy.Policy) *track {
 		}
 		if law.limited() {
 			b := la.booth(store.QueueTarget(j.Queue))
-			b.config = law.config
+			if law.config != nil {
+				b.config = law.config
+			}
 			n.booths = append(n.booths, b)
 		}
 	}

@@ -38,7 +38,9 @@ func (l *loop) nextLane(now time.Time) time.Time {
 	}
 	for _, n := range la.order {
 		for _, r := range n.runs {
-			if !r.entry.stays {
+			if r.entry.stays {
+				soonest(l.expiresAt(r, now))
+			} else {
 				soonest(r.entry.arrivedAt.Add(grantLife))
 			}
 		}

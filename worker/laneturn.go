@@ -123,7 +123,11 @@ func (l *loop) release(t *turn, now time.Time) {
 		overdue := false
 		for _, r := range slices.Clone(n.runs) {
 			k := kindOf(r.entry.item.Retry)
-			if r.entry.stays || !l.hopeless(r, n.rest[k], now) {
+			if r.entry.stays {
+				l.expire(r, now)
+				continue
+			}
+			if !l.hopeless(r, n.rest[k], now) {
 				continue
 			}
 			overdue = overdue || r.job.DueAt.Before(l.lanes.bornAt)
