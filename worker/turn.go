@@ -202,7 +202,7 @@ func (l *loop) turned(t *turn, answer store.Turned, err error) {
 		}
 	}
 	for _, r := range t.returns {
-		delete(l.leases, r.job.Seq)
+		l.forget(r)
 	}
 	running := l.running
 	l.batch++
@@ -250,7 +250,11 @@ func (l *loop) settled(t *turn, answer store.Turned) {
 		from = l.now()
 	}
 	for i, r := range t.runs {
-		delete(l.leases, r.job.Seq)
+		if r.verdict.to == job.Queued {
+			l.forget(r)
+		} else {
+			delete(l.leases, r.job.Seq)
+		}
 		done := answer.Settled[i]
 		switch {
 		case r.verdict.to != job.Queued:
@@ -265,6 +269,14 @@ func (l *loop) settled(t *turn, answer store.Turned) {
 			continue
 		}
 		l.observe(r, settledEvent(r, done))
+	}
+}
+
+// forget drops a lease that is over, unless the job is ours again already: the
+// answer of a later turn may come first.
+func (l *loop) forget(r *run) {
+	if l.leases[r.job.Seq] == r {
+		delete(l.leases, r.job.Seq)
 	}
 }
 
