@@ -17,7 +17,7 @@ const gateLimit = 50
 // queueFlow is what may hold jobs of a queue back beyond the queue itself.
 type queueFlow struct {
 	kinds map[string]*store.AuditRow // paused ones; nil = by whom is not known
-	gates map[string]guard           // of the looked-at jobs, by lane target
+	gates map[string]guard           // of the looked-at jobs, by name
 }
 
 // guard is a gate with the figures it is asked by.
@@ -43,7 +43,7 @@ func (e *Engine) gatherQueueFlow(ctx context.Context, g *queueFacts, rows []stor
 	}
 	targets := map[string]bool{}
 	for i := range g.waiting {
-		if t := laneTarget(&g.waiting[i], &g.state); t != "" && len(targets) < gateLimit {
+		if t := gateName(&g.waiting[i], &g.state); t != "" && len(targets) < gateLimit {
 			targets[t] = true
 		}
 	}
@@ -77,7 +77,7 @@ func (g *queueFacts) sift() stuck {
 	for i := range g.waiting {
 		j := &g.waiting[i]
 		_, kindPaused := g.flow.kinds[j.Kind]
-		guard, guarded := g.flow.gates[laneTarget(j, &g.state)]
+		guard, guarded := g.flow.gates[gateName(j, &g.state)]
 		switch {
 		case j.Blocked:
 			out.blocked++

@@ -20,14 +20,13 @@ type flowFacts struct {
 	head       *job.Job // an earlier job of its key, which blocks it
 }
 
-// laneTarget is the gate that guards a job's starts; empty = none does.
-func laneTarget(j *job.Job, q *store.QueueState) string {
+// gateName is the gate that guards a job's starts; empty = none does. A strict
+// queue's limit has no effect; its jobs' targets do.
+func gateName(j *job.Job, q *store.QueueState) string {
 	switch {
-	case q.Strict:
-		return ""
 	case j.Target != "":
 		return j.Target
-	case q.Limit != (store.QueueLimit{}):
+	case q.Limit != (store.QueueLimit{}) && !q.Strict:
 		return store.QueueTarget(j.Queue)
 	}
 	return ""
@@ -53,7 +52,7 @@ func (e *Engine) gatherFlow(ctx context.Context, g *gathered, rows []store.Audit
 			return err
 		}
 	}
-	target := laneTarget(&g.job, &g.queue)
+	target := gateName(&g.job, &g.queue)
 	if target == "" {
 		return nil
 	}

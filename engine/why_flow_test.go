@@ -135,6 +135,12 @@ func flowCases() []whyCase {
 			"budget_empty: the retry budget of target https://crm.test is empty (retries in any 10s up to 0.2 × the first attempts in it + 10); it has room again at 12:01:33Z (in 10s)",
 			"max_hold: it has been held 1s of at most 31m (max_hold of policy webhook); if that goes on, it fails (expired) at about 12:32:22Z",
 		}, clockAt("12:01:32.286976")},
+		{"strict queue for a target", func(g *gathered) {
+			g.guarded()
+			g.queue.Strict = true
+		}, []string{
+			waits, "next: it is next in queue docs: it starts as soon as the one live worker has a free slot and a permit of the target",
+		}, noon},
 		{"limited queue", func(g *gathered) {
 			g.queue.Limit = store.QueueLimit{Rate: 0.1}
 			g.flow.config = gate.Config{PerTarget: policy.PerTarget{Rate: 0.1}}

@@ -177,7 +177,7 @@ func (t *telling) turn() {
 
 // place is where it waits: its queue, or its target's lane there.
 func (t *telling) place() string {
-	if t.flow.gate == nil || t.job.Target == "" {
+	if t.flow.gate == nil || t.job.Target == "" || t.queue.Strict {
 		return "queue " + t.job.Queue
 	}
 	return fmt.Sprintf("queue %s for target %s", t.job.Queue, t.job.Target)
