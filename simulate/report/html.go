@@ -41,7 +41,10 @@ func (r *Report) HTML() string {
 }
 
 func (r *Report) header(b *strings.Builder) {
-	fmt.Fprintf(b, "<header>\n<p class=\"kicker\">ebb simulate</p>\n<h1>%s</h1>\n<p class=\"about\">%s</p>\n", escape(r.Name), escape(capital(r.About)))
+	fmt.Fprintf(b, "<header>\n<p class=\"kicker\">ebb simulate</p>\n<h1>%s</h1>\n", escape(r.Name))
+	if r.About != "" {
+		fmt.Fprintf(b, "<p class=\"about\">%s</p>\n", escape(capital(r.About)))
+	}
 	if v := r.Verdict(); v != "" {
 		fmt.Fprintf(b, "<p class=\"verdict\">%s.</p>\n", escape(capital(v)))
 	}

@@ -55,7 +55,7 @@ func (r *Report) compared() bool { return r.From != r.To }
 // all, as far as colours go.
 func (r *Report) charted() []*Case {
 	if r.compared() {
-		return []*Case{&r.Cases[r.From], &r.Cases[r.To]}
+		return []*Case{&r.Cases[min(r.From, r.To)], &r.Cases[max(r.From, r.To)]}
 	}
 	var list []*Case
 	for i := range r.Cases[:min(len(r.Cases), maxColours)] {

@@ -36,7 +36,7 @@ var measures = []measure{
 	{"most calls in a second", "peak_calls", count, true},
 	{"deepest queue", "depth_max", count, true},
 	{"most in flight", "in_flight_max", count, true},
-	{"goodput", "goodput", rate, true},
+	{"goodput", "goodput", nil, true},
 	{"until success, p50", "jobs.p50", seconds, true},
 	{"until success, p99", "jobs.p99", seconds, true},
 	{"held by gates, a job", "held", nil, false},
@@ -73,24 +73,37 @@ func (r *Report) totals() table {
 
 func (c *Case) cell(o *simulate.CallerOutcome, m *measure) (text string, zero bool) {
 	mean, half := c.mean(o.Name, m.of)
-	if m.of == "held" {
+	words := m.words
+	switch m.of {
+	case "held":
 		jobs, _ := c.mean(o.Name, "jobs")
 		return seconds(mean / max(jobs, 1)), mean == 0
+	case "jobs.p50", "jobs.p99":
+		if o.Jobs.Count == 0 {
+			return "–", true
+		}
+	case "goodput":
+		words = func(x float64) string { return rateLike(x, mean) }
 	}
-	text = m.words(mean)
+	text = words(mean)
 	if half > 0 && !math.IsNaN(half) {
-		text += " ± " + m.words(half)
+		text += " ± " + words(half)
 	}
 	return text, mean == 0
 }
 
-// withRecovery appends when each case was well again, and the shares.
+// withRecovery appends why jobs were lost, when each case was well again, and
+// the shares.
 func (r *Report) withRecovery(t table) table {
 	recovered, drained := row{name: "recovered after"}, row{name: "queue drained after"}
+	why, last, lost := row{name: "lost mostly by"}, row{name: "last failure"}, false
 	share, disturbed := row{name: "share of the step"}, false
 	shares := r.shares()
 	for i := range r.Cases {
 		for _, o := range r.Cases[i].callers() {
+			cause, class := mostly(o.DeadLetters)
+			lost = lost || cause != "–"
+			why.cells, last.cells = append(why.cells, cause), append(last.cells, class)
 			x := o.Recovery
 			disturbed = disturbed || x.Disturbed
 			recovered.cells = append(recovered.cells, when(x.Disturbed, x.Recovered, x.After))
@@ -104,6 +117,9 @@ func (r *Report) withRecovery(t table) table {
 			}
 		}
 	}
+	if lost {
+		t.rows = append(t.rows, why, last)
+	}
 	if disturbed {
 		t.rows = append(t.rows, recovered, drained)
 	}
@@ -111,6 +127,21 @@ func (r *Report) withRecovery(t table) table {
 		t.rows = append(t.rows, share)
 	}
 	return t
+}
+
+// mostly names the commonest reason of dead letters: its cause, and the class
+// of the last failure.
+func mostly(list []simulate.DeadLetters) (cause, class string) {
+	var most simulate.DeadLetters
+	for _, d := range list {
+		if d.Jobs > most.Jobs {
+			most = d
+		}
+	}
+	if most.Jobs == 0 {
+		return "–", "–"
+	}
+	return most.Cause, most.Class
 }
 
 func when(disturbed, happened bool, after float64) string {

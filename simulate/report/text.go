@@ -14,7 +14,11 @@ const maxTargets = 12
 // Text tells the report in a terminal of that many columns.
 func (r *Report) Text(width int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n%s\n\n", r.Name, r.About, r.how())
+	b.WriteString(r.Name)
+	if r.About != "" {
+		b.WriteString(": " + r.About)
+	}
+	fmt.Fprintf(&b, "\n%s\n\n", r.how())
 	totals := r.totals()
 	b.WriteString(totals.text(width))
 	if targets := r.targets(); len(targets.rows) <= maxTargets {

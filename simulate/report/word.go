@@ -152,8 +152,11 @@ func percent(share float64) string {
 func times(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) }
 
 // rate writes a number a second, or in a unit of time in which it is over 1.
-func rate(x float64) string {
-	switch a := math.Abs(x); {
+func rate(x float64) string { return rateLike(x, x) }
+
+// rateLike writes x in the unit in which like is over 1.
+func rateLike(x, like float64) string {
+	switch a := math.Abs(like); {
 	case a == 0 || a >= 1:
 		return short(x) + "/s"
 	case a*60 >= 1:
@@ -224,6 +227,8 @@ func seconds(s float64) string {
 		unit = time.Millisecond
 	case d >= time.Millisecond:
 		unit = 10 * time.Microsecond
+	case d >= time.Microsecond:
+		unit = time.Microsecond
 	}
 	return policy.FormatDuration(d.Round(unit))
 }
