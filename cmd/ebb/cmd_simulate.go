@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"runtime"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +38,8 @@ func (a *app) simulateCommand() *cobra.Command {
 		Short: "What would this policy do in an outage?",
 		Long: `Run policies against modelled services on virtual time, with the code that
 decides in production. SCENARIO is a built-in's name ("ebb simulate list") or a
-file; "ebb simulate show NAME" prints a built-in to start from.
+file, - for standard input; "ebb simulate show NAME" prints a built-in to start
+from.
 
 A scenario may have variants, all of which are run, or those of --variants.
 --policy replaces the policy of the scenario's callers (of --caller alone, where
@@ -85,7 +88,8 @@ func (a *app) simulate(c *cobra.Command, ref string, f simulateFlags) error {
 	}
 	r := &report.Report{Name: s.Scenario.Name, About: s.Scenario.About, From: from, To: to}
 	for i, p := range plays {
-		o := simulate.Options{Seeds: max(f.seeds, 1), Parallel: runtime.NumCPU(), Progress: a.progress(p.Name, i, len(plays))}
+		o := a.playOptions(&p, i, len(plays))
+		o.Seeds, o.Parallel = max(f.seeds, 1), runtime.NumCPU()
 		if f.seeds == 0 {
 			o.Seeds = max(s.Seeds, 1)
 		}
@@ -216,7 +220,7 @@ func (a *app) loadScenario(ref string) (*file.File, error) {
 		}
 		return f, nil
 	}
-	f, err := file.Load(ref)
+	f, err := a.readScenario(ref)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !looksLikeFile(ref):
 		return nil, usage(fmt.Errorf("simulate: %q is neither a built-in scenario nor a file", ref), "ebb simulate list")
@@ -226,6 +230,18 @@ func (a *app) loadScenario(ref string) (*file.File, error) {
 		return nil, usage(fmt.Errorf("simulate: %w", err), "ebb simulate schema, or docs/scenario-reference.md")
 	}
 	return f, nil
+}
+
+// readScenario reads a file; "-" is standard input.
+func (a *app) readScenario(ref string) (*file.File, error) {
+	if ref != "-" {
+		return file.Load(ref)
+	}
+	src, err := io.ReadAll(io.LimitReader(a.stdin, file.MaxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("standard input: %w", err)
+	}
+	return file.Parse("-", src, file.Beside("."))
 }
 
 func (a *app) printReport(r *report.Report, f simulateFlags) error {
@@ -249,14 +265,27 @@ func (a *app) printReport(r *report.Report, f simulateFlags) error {
 	return nil
 }
 
-// progress tells how far a long run is, on a terminal alone.
-func (a *app) progress(name string, play, plays int) func(done, seeds int) {
+// playOptions tell how far a long run is, on a terminal alone: within the
+// first seed by virtual time, then by seeds.
+func (a *app) playOptions(p *file.Variant, play, plays int) (o report.Options) {
 	if a.quiet || !isTerminal(a.stderr) {
-		return nil
+		return o
 	}
-	return func(done, seeds int) {
-		fmt.Fprintf(a.stderr, "\r\x1b[K%s: %d of %d, seed %d of %d", name, play+1, plays, done, seeds)
+	told := a.now()
+	say := func(text string) {
+		if a.now().Sub(told) > 200*time.Millisecond {
+			told = a.now()
+			fmt.Fprintf(a.stderr, "\r\x1b[K%s (%d of %d): %s", p.Name, play+1, plays, text)
+		}
 	}
+	steps := 0
+	o.Watch = func(at time.Duration) {
+		if steps++; steps%4096 == 0 {
+			say("at " + span(at.Round(time.Second)))
+		}
+	}
+	o.Progress = func(done, seeds int) { say(fmt.Sprintf("seed %d of %d", done, seeds)) }
+	return o
 }
 
 func (a *app) progressDone() {

@@ -6,6 +6,7 @@ package report
 
 import (
 	"context"
+	"time"
 
 	"github.com/ebbhq/ebb/simulate"
 )
@@ -32,11 +33,26 @@ type Report struct {
 	From, To int
 }
 
+// Options say how a case is played.
+type Options struct {
+	simulate.Options
+	// Watch is called with the virtual time of every step of the first run,
+	// if not nil.
+	Watch func(at time.Duration)
+}
+
 // Play runs a scenario and returns its case.
-func Play(ctx context.Context, name, about string, s simulate.Scenario, o simulate.Options) (Case, error) {
+func Play(ctx context.Context, name, about string, s simulate.Scenario, opts Options) (Case, error) {
+	o := opts.Options
 	c := Case{Name: name, About: about, Scenario: s, dead: &tally{}}
 	first := o
 	first.Seeds, first.Parallel, first.Trace = 1, 1, c.dead.note
+	if opts.Watch != nil {
+		first.Trace = func(e simulate.Event) {
+			c.dead.note(e)
+			opts.Watch(e.At)
+		}
+	}
 	if o.Seeds > 1 {
 		first.Progress = nil
 	}

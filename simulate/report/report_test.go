@@ -45,13 +45,27 @@ func reportOf(t *testing.T, seeds int, attempts ...int) *Report {
 	t.Helper()
 	r := &Report{Name: "outage", About: "<an outage> & more", To: len(attempts) - 1}
 	for _, n := range attempts {
-		c, err := Play(t.Context(), strings.Repeat("i", n), "tries & tries", outage(t, n), simulate.Options{Seeds: seeds, Parallel: 2})
+		c, err := Play(t.Context(), strings.Repeat("i", n), "tries & tries", outage(t, n), Options{Options: simulate.Options{Seeds: seeds, Parallel: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Cases = append(r.Cases, c)
 	}
 	return r
+}
+
+func TestWatchFollowsVirtualTime(t *testing.T) {
+	var last time.Duration
+	steps := 0
+	_, err := Play(t.Context(), "x", "", outage(t, 2), Options{Watch: func(at time.Duration) {
+		if at < last {
+			t.Fatalf("%s after %s", at, last)
+		}
+		last, steps = at, steps+1
+	}})
+	if err != nil || steps < 1000 || last < 5*time.Minute-time.Second {
+		t.Errorf("%d steps up to %s: %v", steps, last, err)
+	}
 }
 
 func TestSameSeedSameBytes(t *testing.T) {
@@ -184,7 +198,7 @@ func TestNeverRecovered(t *testing.T) {
 	s := outage(t, 4)
 	s.Length.End, s.Recovery = simulate.Cut, simulate.Recovery{BeganAt: 10 * time.Second, EndedAt: 20 * time.Second}
 	s.Downstreams[0].Faults[0] = simulate.Fault{Kind: simulate.FaultError, From: 10 * time.Second}
-	c, err := Play(t.Context(), "x", "", s, simulate.Options{})
+	c, err := Play(t.Context(), "x", "", s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

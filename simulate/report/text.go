@@ -19,6 +19,7 @@ func (r *Report) Text(width int) string {
 		b.WriteString(": " + r.About)
 	}
 	fmt.Fprintf(&b, "\n%s\n\n", r.how())
+	r.abouts(&b)
 	totals := r.totals()
 	b.WriteString(totals.text(width))
 	if targets := r.targets(); len(targets.rows) <= maxTargets {
@@ -36,6 +37,22 @@ func (r *Report) Text(width int) string {
 		fmt.Fprintf(&b, "\n%s.\n", v)
 	}
 	return b.String()
+}
+
+// abouts says what each case is.
+func (r *Report) abouts(b *strings.Builder) {
+	names, told := 0, false
+	for i := range r.Cases {
+		names = max(names, utf8.RuneCountInString(r.Cases[i].Name))
+		told = told || r.Cases[i].About != ""
+	}
+	if !told {
+		return
+	}
+	for i := range r.Cases {
+		b.WriteString(strings.TrimRight(pad(r.Cases[i].Name, names)+"  "+r.Cases[i].About, " ") + "\n")
+	}
+	b.WriteByte('\n')
 }
 
 // how says how it was run.
