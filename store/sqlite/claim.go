@@ -215,6 +215,14 @@ func (p *pick) merge(heads []*head, limit int) error {
 	return nil
 }
 
+// earlier orders jobs of all priorities.
+func earlier(a, b *job.Job) bool {
+	if a.Priority != b.Priority {
+		return a.Priority < b.Priority
+	}
+	return before(a, b)
+}
+
 // before orders jobs of one priority.
 func before(a, b *job.Job) bool {
 	if c := a.DueAt.Compare(b.DueAt); c != 0 {
@@ -243,11 +251,15 @@ func (t *tx) unready(h *head) error {
 // lease gives the jobs to the process, in the table and here. All have begun
 // but suspects.
 func (t *tx) lease(process int64, queue string, jobs []job.Job) error {
-	for i := range jobs {
-		jobs[i].Begun = jobs[i].History.Crashes < store.SuspectCrashes
-	}
 	t.store.claimed = len(jobs)
-	seqs := t.toRunning(process, queue, jobs)
+	seqs := make([]int64, len(jobs))
+	for i := range jobs {
+		j := &jobs[i]
+		j.Begun = j.History.Crashes < store.SuspectCrashes
+		t.toRunning(process, j)
+		seqs[i] = j.Seq
+	}
+	t.took(queue, len(jobs))
 	if err := t.runFor("lease", seqs, process, micros(t.instant()), int64(store.SuspectCrashes)); err != nil {
 		return err
 	}
@@ -256,15 +268,16 @@ func (t *tx) lease(process int64, queue string, jobs []job.Job) error {
 
 // leaseSome is lease for jobs of which only those begin that say so.
 func (t *tx) leaseSome(process int64, queue string, jobs []job.Job) error {
-	t.toRunning(process, queue, jobs)
 	var begun, unbegun []int64
 	for i := range jobs {
-		if jobs[i].Begun {
-			begun = append(begun, jobs[i].Seq)
+		j := &jobs[i]
+		if t.toRunning(process, j); j.Begun {
+			begun = append(begun, j.Seq)
 		} else {
-			unbegun = append(unbegun, jobs[i].Seq)
+			unbegun = append(unbegun, j.Seq)
 		}
 	}
+	t.took(queue, len(jobs))
 	if len(begun) > 0 {
 		if err := t.runFor("lease", begun, process, micros(t.instant()), int64(store.SuspectCrashes)); err != nil {
 			return err
@@ -278,29 +291,25 @@ func (t *tx) leaseSome(process int64, queue string, jobs []job.Job) error {
 	return t.leaseKeys(jobs)
 }
 
-// toRunning makes running jobs of waiting ones, in the counts and here.
-func (t *tx) toRunning(process int64, queue string, jobs []job.Job) []int64 {
-	now := t.instant()
-	seqs := make([]int64, len(jobs))
-	for i := range jobs {
-		j := &jobs[i]
-		j.State, j.Process, j.LeasedAt = job.Running, process, now
-		j.Epoch++
-		seqs[i] = j.Seq
-	}
-	t.add(queue, job.Queued, -int64(len(jobs)))
-	t.add(queue, job.Running, int64(len(jobs)))
-	return seqs
+// toRunning makes a running job of a waiting one.
+func (t *tx) toRunning(process int64, j *job.Job) {
+	j.State, j.Process, j.LeasedAt = job.Running, process, t.instant()
+	j.Epoch++
+}
+
+// took counts n jobs from queued to running.
+func (t *tx) took(queue string, n int) {
+	t.add(queue, job.Queued, -int64(n))
+	t.add(queue, job.Running, int64(n))
 }
 
 // leaseKeys writes down the keys of those leases that have one, and reads
 // their rules.
 func (t *tx) leaseKeys(jobs []job.Job) error {
 	var seqs []int64
-	places := map[int64]int{}
 	for i := range jobs {
 		if jobs[i].Key != "" {
-			seqs, places[jobs[i].Seq] = append(seqs, jobs[i].Seq), i
+			seqs = append(seqs, jobs[i].Seq)
 		}
 	}
 	if len(seqs) == 0 {
@@ -309,9 +318,14 @@ func (t *tx) leaseKeys(jobs []job.Job) error {
 	if err := t.runFor("lease_keys", seqs); err != nil {
 		return err
 	}
+	rules := map[int64]job.KeyRule{}
 	name, args := forSeqs("key_rules", seqs)
-	return t.query(t.ctx, name, args, func(r row) error {
-		jobs[places[r.int(0)]].KeyRule = job.KeyRule(r.text(1))
+	err := t.query(t.ctx, name, args, func(r row) error {
+		rules[r.int(0)] = job.KeyRule(r.text(1))
 		return nil
 	})
+	for i := range jobs {
+		jobs[i].KeyRule = rules[jobs[i].Seq]
+	}
+	return err
 }

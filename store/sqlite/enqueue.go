@@ -97,16 +97,12 @@ func (t *tx) insert(first int64, jobs []job.New) error {
 	return t.place(first, all)
 }
 
-// place lets new jobs wait where they belong.
+// place lets new jobs of known queues wait where they belong.
 func (t *tx) place(first int64, jobs []job.New) error {
 	plain := true
 	for i := range jobs {
 		n := &jobs[i]
-		q, err := t.queue(n.Queue)
-		if err != nil {
-			return err
-		}
-		plain = plain && n.Target == "" && n.Key == "" && !q.limited()
+		plain = plain && n.Target == "" && n.Key == "" && !t.queues[n.Queue].limited()
 	}
 	if plain {
 		_, err := t.run("ready"+asRun, first, first+int64(len(jobs))-1)

@@ -83,11 +83,7 @@ func (t *tx) demote(queue, key string, head int64) error {
 
 // parkBehind parks what is queued behind a job of the key that failed.
 func (t *tx) parkBehind(queue, key string, seq int64) error {
-	var behind []waiting
-	err := t.query(t.ctx, "key_behind", []any{queue, key, seq}, func(r row) error {
-		behind = append(behind, readWaiting(r))
-		return nil
-	})
+	behind, err := t.waiting(t.ctx, "key_behind", queue, key, seq)
 	if err != nil {
 		return err
 	}

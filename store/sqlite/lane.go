@@ -27,21 +27,8 @@ type serving struct {
 type part struct {
 	kind  string
 	retry bool
-	rows  []spot // what may start now, as far as it was read
-	taken int    // of the rows
-}
-
-// spot is the place of a job in its part.
-type spot struct{ priority, due, seq int64 }
-
-func (a spot) before(b spot) bool {
-	switch {
-	case a.priority != b.priority:
-		return a.priority < b.priority
-	case a.due != b.due:
-		return a.due < b.due
-	}
-	return a.seq < b.seq
+	rows  []job.Job // what may start now, as far as it was read, without its past
+	taken int       // of the rows
 }
 
 // laning is the lane claims of a turn.
@@ -141,18 +128,38 @@ func (v *serving) quota(p *part) int {
 // more: so it is known whether any is left behind.
 func (t *tx) readLane(queue string, v *serving, most int) error {
 	for _, p := range v.parts {
-		p.rows = p.rows[:0]
-		args := []any{v.target, queue, p.kind, flag(p.retry), micros(t.instant()), int64(min(most, v.quota(p))) + 1}
-		err := t.query(t.ctx, "part", args, func(r row) error {
-			p.rows = append(p.rows, spot{r.int(0), r.int(1), r.int(2)})
-			return nil
-		})
-		if err != nil {
+		if err := t.readPart(queue, v.target, p, min(most, v.quota(p))+1); err != nil {
 			return err
 		}
 	}
 	v.merge(most)
 	return nil
+}
+
+// readPart reads up to n jobs of a part.
+func (t *tx) readPart(queue, target string, p *part, n int) error {
+	rows, err := t.open(t.ctx, "part", 0, []any{target, queue, p.kind, flag(p.retry), micros(t.instant())})
+	if err != nil {
+		return err
+	}
+	p.rows = slices.Grow(p.rows[:0], min(n, t.store.laned+minAlike))
+	for len(p.rows) < n {
+		r, err := rows.next()
+		if err != nil || r == nil {
+			return errors.Join(err, rows.close())
+		}
+		p.rows = append(p.rows, job.Job{
+			Seq: r.int(2), Epoch: r.int(3), EnqueuedAt: r.at(4),
+			New: job.New{
+				Queue: queue, Kind: p.kind, Priority: int(r.int(0)), DueAt: r.at(1), Policy: r.text(5), Target: r.text(6),
+				Key: r.text(7), Unique: r.text(8), DeadlineAt: r.at(9), Batch: r.text(10), Trace: r.text(11), Args: r.bytes(12),
+			},
+		})
+		j := &p.rows[len(p.rows)-1]
+		j.History.DeadlineAt = j.DeadlineAt
+	}
+	t.store.laned = len(p.rows)
+	return rows.close()
 }
 
 // merge brings the parts into one order.
@@ -167,7 +174,7 @@ func (v *serving) merge(most int) {
 			if p.retry {
 				left = retries
 			}
-			if next[i] < len(p.rows) && left > 0 && (first < 0 || p.rows[next[i]].before(v.parts[first].rows[next[first]])) {
+			if next[i] < len(p.rows) && left > 0 && (first < 0 || earlier(&p.rows[next[i]], &v.parts[first].rows[next[first]])) {
 				first = i
 			}
 		}
@@ -199,37 +206,33 @@ func (v *serving) take(n int) {
 	}
 }
 
-// seqs lists what was taken, in its order.
-func (v *serving) seqs() []int64 {
-	seqs := make([]int64, v.took)
-	next := map[*part]int{}
-	for i, p := range v.picks[:v.took] {
-		seqs[i] = p.rows[next[p]].seq
-		next[p]++
-	}
-	return seqs
-}
-
 // handOut takes what the lanes give out of them, for the process.
 func (l *laning) handOut(queue string, lanes []*serving) error {
-	var seqs []int64
+	n := 0
+	for _, v := range lanes {
+		n += v.took
+	}
+	if n == 0 {
+		return nil
+	}
+	jobs := make([]job.Job, 0, n)
 	for _, v := range lanes {
 		if v.took == 0 {
 			continue
 		}
 		l.targets[v.target] = true
-		seqs = append(seqs, v.seqs()...)
+		next := map[*part]int{}
+		for _, p := range v.picks[:v.took] {
+			jobs = append(jobs, p.rows[next[p]])
+			next[p]++
+		}
 		for _, p := range v.parts {
 			if err := l.unwait(queue, v.target, p); err != nil {
 				return err
 			}
 		}
 	}
-	if len(seqs) == 0 {
-		return nil
-	}
-	jobs, err := l.claimed(seqs)
-	if err != nil {
+	if err := l.recall(jobs); err != nil {
 		return err
 	}
 	rest := jobs
@@ -240,7 +243,11 @@ func (l *laning) handOut(queue string, lanes []*serving) error {
 	if err := l.leaseSome(l.process, queue, jobs); err != nil {
 		return err
 	}
-	l.jobs = append(l.jobs, jobs...)
+	if l.jobs == nil {
+		l.jobs = jobs
+	} else {
+		l.jobs = append(l.jobs, jobs...)
+	}
 	return nil
 }
 
@@ -256,40 +263,17 @@ func markBegun(jobs []job.Job, n int) {
 
 // unwait removes what was taken of a part: the beginning of each priority.
 func (t *tx) unwait(queue, target string, p *part) error {
-	for i, r := range p.rows[:p.taken] {
-		if last := i+1 == p.taken || p.rows[i+1].priority != r.priority; !last {
+	for i := range p.taken {
+		j := &p.rows[i]
+		if last := i+1 == p.taken || p.rows[i+1].Priority != j.Priority; !last {
 			continue
 		}
-		_, err := t.run("unwait_to", target, queue, p.kind, flag(p.retry), r.priority, r.due, r.seq, micros(t.instant()))
+		_, err := t.run("unwait_to", target, queue, p.kind, flag(p.retry), int64(j.Priority), micros(j.DueAt), j.Seq, micros(t.instant()))
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// claimed reads the jobs in the order of the numbers.
-func (t *tx) claimed(seqs []int64) ([]job.Job, error) {
-	jobs := make([]job.Job, 0, len(seqs))
-	err := t.query(t.ctx, "claimed", []any{jsonList(seqs)}, func(r row) error {
-		jobs = append(jobs, job.Job{
-			Seq: r.int(0), Epoch: r.int(5), EnqueuedAt: r.at(6),
-			New: job.New{
-				Queue: r.text(1), Kind: r.text(2), Priority: int(r.int(3)), DueAt: r.at(4), Policy: r.text(7), Target: r.text(8),
-				Key: r.text(9), Unique: r.text(10), DeadlineAt: r.at(11), Batch: r.text(12), Trace: r.text(13), Args: r.bytes(14),
-			},
-		})
-		j := &jobs[len(jobs)-1]
-		j.History.DeadlineAt = j.DeadlineAt
-		return nil
-	})
-	if err == nil && len(jobs) != len(seqs) {
-		err = errors.New("sqlite: a job waits in a lane and is not there")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return jobs, t.recall(jobs)
 }
 
 // rest says when discovery looks at the parts next. One that has nothing left

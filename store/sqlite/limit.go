@@ -57,25 +57,27 @@ func (c *conn) pausedKinds(ctx context.Context) ([]string, error) {
 	return list, err
 }
 
-// EndWaiting ends queued jobs of a target that will not start. Whether there
-// are any is asked without the right to write: mostly there are none, and to
-// find that out may take a walk over all that waits for the target.
+// EndWaiting ends queued jobs of a target that will not start. They are looked
+// for without the right to write, for that may take a walk over all that waits
+// for the target; then those found are looked at again.
 func (s *Store) EndWaiting(ctx context.Context, now time.Time, e store.Ending) (int, error) {
 	if err := store.CheckEnding(e); err != nil {
 		return 0, err
 	}
-	one := e
-	one.Limit = min(e.Limit, 1)
 	var list []waiting
 	err := s.read(ctx, "end waiting", false, func(c *conn) (err error) {
-		list, err = c.ending(ctx, &one)
+		list, err = c.ending(ctx, &e)
 		return err
 	})
 	if err != nil || len(list) == 0 {
 		return 0, err
 	}
+	found := make([]int64, len(list))
+	for i := range list {
+		found[i] = list[i].seq
+	}
 	err = s.write(ctx, "end waiting", now, func(t *tx) (err error) {
-		if list, err = t.ending(t.ctx, &e); err != nil {
+		if list, err = t.endingOf(t.ctx, &e, found); err != nil {
 			return err
 		}
 		return t.end(list, e.To, e.Cause)
@@ -88,23 +90,23 @@ func (s *Store) EndWaiting(ctx context.Context, now time.Time, e store.Ending) (
 
 // ending selects the jobs, the least first.
 func (c *conn) ending(ctx context.Context, e *store.Ending) ([]waiting, error) {
-	if e.Limit <= 0 {
-		return nil, nil
+	if len(e.Seqs) > 0 {
+		return c.endingOf(ctx, e, e.Seqs)
 	}
+	return c.waiting(ctx, "ending", endingArgs(e)...)
+}
+
+// endingOf selects among these alone.
+func (c *conn) endingOf(ctx context.Context, e *store.Ending, seqs []int64) ([]waiting, error) {
+	return c.waiting(ctx, "ending_seqs", append(endingArgs(e), jsonList(seqs), flag(len(e.Seqs) > 0))...)
+}
+
+func endingArgs(e *store.Ending) []any {
 	var retries any
 	if !e.Any {
 		retries = flag(e.Retries)
 	}
-	name, args := "ending", []any{e.Target, micros(e.DueBy), orNull(e.Policy), retries, int64(e.Limit)}
-	if len(e.Seqs) > 0 {
-		name, args = "ending_seqs", append(args, jsonList(e.Seqs))
-	}
-	var list []waiting
-	err := c.query(ctx, name, args, func(r row) error {
-		list = append(list, readWaiting(r))
-		return nil
-	})
-	return list, err
+	return []any{e.Target, micros(e.DueBy), orNull(e.Policy), retries, int64(max(e.Limit, 0))}
 }
 
 // HeldBefore lists queued jobs of the target that gates have held.

@@ -52,7 +52,7 @@ func (t *tx) settle(process int64, settles []store.Settle) ([]bool, error) {
 
 // keep ends a start and lets its lease wait for the next.
 func (b *settling) keep(held *leases, row lease, st *store.Settle) error {
-	row.epoch, row.begun = row.epoch+1, false
+	row.epoch++
 	held.rows[st.Seq] = row
 	if err := b.one(job.Queued, st); err != nil {
 		return err

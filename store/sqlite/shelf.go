@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"context"
+
 	"github.com/ebbhq/ebb/job"
 )
 
@@ -25,6 +27,16 @@ func readWaiting(r row) waiting {
 	}
 }
 
+// waiting lists what such a statement selects.
+func (c *conn) waiting(ctx context.Context, name string, args ...any) ([]waiting, error) {
+	var list []waiting
+	err := c.query(ctx, name, args, func(r row) error {
+		list = append(list, readWaiting(r))
+		return nil
+	})
+	return list, err
+}
+
 func waitingOf(j *job.Job) waiting {
 	return waiting{
 		seq: j.Seq, queue: j.Queue, kind: j.Kind, priority: int64(j.Priority), due: j.DueAt.UnixMicro(), target: j.Target,
@@ -40,7 +52,11 @@ func (t *tx) shelve(queue string, seqs []int64, heads bool) error {
 		return err
 	}
 	if !q.limited() {
-		n, err := t.runForN("ready_plain", seqs, flag(q.strict), flag(heads))
+		name, args := "ready_plain", []any(nil)
+		if q.strict || heads {
+			name, args = "ready_known", []any{flag(q.strict), flag(heads)}
+		}
+		n, err := t.runForN(name, seqs, args...)
 		if err != nil || n == int64(len(seqs)) {
 			return err
 		}

@@ -63,7 +63,8 @@ func (t *tx) turn(turn *store.Turn) (store.Turned, error) {
 	if len(turn.Lanes) == 0 && len(turn.Swaps) == 0 {
 		return answer, nil
 	}
-	return answer, t.flow(turn, &answer)
+	err = t.flow(turn, &answer)
+	return answer, err
 }
 
 // flow does what a turn asks of lanes and gates.
@@ -105,7 +106,6 @@ func refsOf(settles []store.Settle) []store.Ref {
 type lease struct {
 	epoch   int64
 	queue   string
-	begun   bool
 	ordered bool   // its process is told to cancel it
 	key     string // of the job
 }
@@ -139,7 +139,7 @@ func (t *tx) held(process int64, refs []store.Ref) (*leases, error) {
 	}
 	name, args := forSeqs("held", seqs)
 	return held, t.query(t.ctx, name, append(args, process), func(r row) error {
-		held.rows[r.int(0)] = lease{epoch: r.int(1), queue: r.text(2), begun: r.flag(3), ordered: r.flag(4), key: r.text(5)}
+		held.rows[r.int(0)] = lease{epoch: r.int(1), queue: r.text(2), ordered: r.flag(3), key: r.text(4)}
 		return nil
 	})
 }
@@ -150,10 +150,10 @@ func (t *tx) held(process int64, refs []store.Ref) (*leases, error) {
 func (t *tx) heldAlike(process int64, seqs []int64) (*lease, error) {
 	name, args := forSeqs("held_alike", seqs)
 	r, err := t.one(t.ctx, name, append(args, process)...)
-	if err != nil || r.int(0) != int64(len(seqs)) || r.int(1) != r.int(2) || r.text(3) != r.text(4) || r[5] != int64(0) || r.int(6) != r.int(7) {
+	if err != nil || r.int(0) != int64(len(seqs)) || r.int(1) != r.int(2) || r.text(3) != r.text(4) || r[5] != int64(0) {
 		return nil, err
 	}
-	return &lease{epoch: r.int(1), queue: r.text(3), begun: r.flag(6)}, nil
+	return &lease{epoch: r.int(1), queue: r.text(3)}, nil
 }
 
 // of returns the lease if it is held under exactly this epoch.
@@ -174,35 +174,41 @@ func (l *leases) take(ref store.Ref) (lease, bool) {
 	return row, ok
 }
 
-// begin marks leases whose handlers start now, if they are due.
+// begin marks leases whose handlers start now, if they are due. One that has
+// begun already is answered in the same way.
 func (t *tx) begin(process int64, refs []store.Ref) ([]bool, error) {
 	answers := answersFor(len(refs))
 	held, err := t.held(process, refs)
 	if err != nil {
 		return nil, err
 	}
-	var unbegun []int64
-	for i, ref := range refs {
-		row, ok := held.of(ref)
-		if answers[i] = ok && row.begun; ok && !row.begun {
-			unbegun = append(unbegun, ref.Seq)
+	var seqs []int64
+	for _, ref := range refs {
+		if _, ok := held.of(ref); ok {
+			seqs = append(seqs, ref.Seq)
 		}
 	}
-	if len(unbegun) == 0 {
+	if len(seqs) == 0 {
 		return answers, nil
 	}
-	if err := t.runFor("begin_leases", unbegun, micros(t.instant())); err != nil {
+	slices.Sort(seqs)
+	seqs = slices.Compact(seqs)
+	n, err := t.runForN("begin_leases", seqs, micros(t.instant()))
+	if err != nil {
 		return nil, err
 	}
-	begun := make(map[int64]bool, len(unbegun))
-	name, args := forSeqs("begun", unbegun)
-	err = t.query(t.ctx, name, args, func(r row) error {
-		begun[r.int(0)] = true
-		return nil
-	})
+	begun := map[int64]bool{}
+	all := n == int64(len(seqs))
+	if !all { // some had begun before, or are not due
+		name, args := forSeqs("begun", seqs)
+		err = t.query(t.ctx, name, args, func(r row) error {
+			begun[r.int(0)] = true
+			return nil
+		})
+	}
 	for i, ref := range refs {
-		row, ok := held.of(ref)
-		answers[i] = ok && (row.begun || begun[ref.Seq])
+		_, ok := held.of(ref)
+		answers[i] = ok && (all || begun[ref.Seq])
 	}
 	return answers, err
 }
@@ -248,8 +254,14 @@ func (t *tx) release(process int64, refs []store.Ref) ([]bool, error) {
 type ending struct {
 	*tx
 	ended   []int64
-	waiting map[string][]int64 // jobs that wait again, by queue
+	waiting []again // jobs that wait again, by queue
 	keyed   []keyedEnd
+}
+
+// again are jobs of a queue that wait again.
+type again struct {
+	queue string
+	seqs  []int64
 }
 
 // keyedEnd is the end of the head of a key.
@@ -263,13 +275,20 @@ func (e *ending) add(row lease, seq int64, to job.State) {
 	e.move(row.queue, job.Running, to)
 	e.ended = append(e.ended, seq)
 	if to == job.Queued {
-		if e.waiting == nil {
-			e.waiting = map[string][]int64{}
-		}
-		e.waiting[row.queue] = append(e.waiting[row.queue], seq)
+		e.wait(row.queue, seq)
 	} else if row.key != "" {
 		e.keyed = append(e.keyed, keyedEnd{row, seq, to})
 	}
+}
+
+func (e *ending) wait(queue string, seq int64) {
+	for i := range e.waiting {
+		if w := &e.waiting[i]; w.queue == queue {
+			w.seqs = append(w.seqs, seq)
+			return
+		}
+	}
+	e.waiting = append(e.waiting, again{queue, []int64{seq}})
 }
 
 // finish removes the leases, lets the jobs wait that do so again, and lets go
@@ -280,8 +299,8 @@ func (e *ending) finish() error {
 			return err
 		}
 	}
-	for queue, seqs := range e.waiting {
-		if err := e.shelve(queue, seqs, false); err != nil {
+	for _, w := range e.waiting {
+		if err := e.shelve(w.queue, w.seqs, false); err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,6 @@ CREATE TABLE ebb_job (
 CREATE INDEX ebb_job_deadline ON ebb_job (deadline_at) WHERE deadline_at IS NOT NULL;
 CREATE INDEX ebb_job_batch ON ebb_job (batch) WHERE batch IS NOT NULL;
 CREATE UNIQUE INDEX ebb_job_unique ON ebb_job (unique_key) WHERE unique_key IS NOT NULL;
-CREATE INDEX ebb_job_target ON ebb_job (target, seq) WHERE target IS NOT NULL;
 
 -- The queued jobs of the plain lanes in the order of claims. Equality on kind and priority bounds
 -- every scan: jobs of unknown kinds, and those of the future, are never walked
@@ -94,14 +93,16 @@ CREATE INDEX ebb_lane_look ON ebb_lane (queue, look_at, target, kind, retry);
 -- The jobs of each key that stand in each other's way: the living, and dead
 -- letters that block. The one with head = 1 alone is claimable, if it waits.
 CREATE TABLE ebb_key (
-    queue TEXT    NOT NULL,
-    key   TEXT    NOT NULL,
-    seq   INTEGER NOT NULL,
-    head  INTEGER NOT NULL DEFAULT 0,
+    queue  TEXT    NOT NULL,
+    key    TEXT    NOT NULL,
+    seq    INTEGER NOT NULL,
+    head   INTEGER NOT NULL DEFAULT 0,
+    target TEXT,
     PRIMARY KEY (queue, key, seq)
 ) STRICT, WITHOUT ROWID;
 
 CREATE UNIQUE INDEX ebb_key_head ON ebb_key (queue, key) WHERE head = 1;
+CREATE INDEX ebb_key_target ON ebb_key (target, seq) WHERE target IS NOT NULL; -- to find those that are blocked
 
 -- Unique keys that stay taken after their job has ended.
 CREATE TABLE ebb_unique (

@@ -51,8 +51,12 @@ SELECT ?3 + key, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
 INSERT INTO ebb_ready SELECT queue, kind, priority, due_at, seq FROM ebb_job WHERE /*seqs*/
 
 -- name: ready_plain
--- Those of them that do: no target, unless the queue is strict (?3), and no
--- key, unless it is known that it does not block (?4).
+-- Those of them that do.
+INSERT INTO ebb_ready
+SELECT queue, kind, priority, due_at, seq FROM ebb_job WHERE /*seqs*/ AND coalesce(target, key) IS NULL
+
+-- name: ready_known
+-- Heads of their keys (?4), of a strict queue, or (?3) without a target.
 INSERT INTO ebb_ready
 SELECT queue, kind, priority, due_at, seq FROM ebb_job WHERE /*seqs*/ AND (target IS NULL OR ?3) AND (key IS NULL OR ?4)
 

@@ -10,22 +10,47 @@ DELETE FROM ebb_paused_kind WHERE kind = ?1
 
 -- name: ending
 -- What waits for the target ?1 and was due by ?2: of the policy ?3, if any;
--- retries or first attempts as ?4 says, NULL = both; never held before.
-SELECT seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, first_start_at IS NOT NULL FROM ebb_job AS j
+-- retries or first attempts as ?4 says, NULL = both; never held before. It
+-- waits in lanes, behind heads, or in strict queues.
+WITH found (seq) AS (
+    SELECT w.seq FROM ebb_lane AS l CROSS JOIN json_each('[0,1,2,3,4,5,6,7,8,9]') AS p
+           CROSS JOIN ebb_wait AS w
+              ON w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry AND w.priority = p.value AND w.due_at <= ?2
+     WHERE l.target = ?1 AND (?4 IS NULL OR l.retry = ?4)
+    UNION ALL
+    SELECT seq FROM ebb_key WHERE target = ?1 AND head = 0
+    UNION ALL
+    SELECT r.seq FROM ebb_queue AS q CROSS JOIN ebb_ready AS r ON r.queue = q.name WHERE q.strict
+)
+SELECT j.seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, first_start_at IS NOT NULL
+  FROM found CROSS JOIN ebb_job AS j ON j.seq = found.seq
  WHERE target = ?1 AND due_at <= ?2 AND (?3 IS NULL OR policy = ?3) AND (?4 IS NULL OR (first_start_at IS NOT NULL) = ?4)
-   AND held_for IS NULL AND NOT EXISTS (SELECT 1 FROM ebb_lease WHERE seq = j.seq)
- ORDER BY seq LIMIT ?5
+   AND held_for IS NULL AND NOT EXISTS (SELECT 1 FROM ebb_lease AS l WHERE l.seq = j.seq)
+ ORDER BY j.seq LIMIT ?5
 
 -- name: ending_seqs
--- Of these alone, whatever they were held for.
+-- Of these alone, and (?7) whatever they were held for.
 SELECT seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, first_start_at IS NOT NULL FROM ebb_job AS j
  WHERE seq IN (SELECT value FROM json_each(?6))
-   AND +target = ?1 AND due_at <= ?2 AND (?3 IS NULL OR policy = ?3) AND (?4 IS NULL OR (first_start_at IS NOT NULL) = ?4)
-   AND NOT EXISTS (SELECT 1 FROM ebb_lease WHERE seq = j.seq)
+   AND target = ?1 AND due_at <= ?2 AND (?3 IS NULL OR policy = ?3) AND (?4 IS NULL OR (first_start_at IS NOT NULL) = ?4)
+   AND (?7 OR held_for IS NULL) AND NOT EXISTS (SELECT 1 FROM ebb_lease WHERE seq = j.seq)
  ORDER BY seq LIMIT ?5
 
 -- name: held_before
-SELECT * FROM ebb_live_view WHERE target = ?1 AND seq > ?2 AND held_for > 0 AND state = 'queued' ORDER BY seq LIMIT ?3
+-- What waits for the target ?1 above the sequence number ?2 and was held.
+WITH found (seq) AS (
+    SELECT w.seq FROM ebb_lane AS l CROSS JOIN json_each('[0,1,2,3,4,5,6,7,8,9]') AS p
+           CROSS JOIN ebb_wait AS w
+              ON w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry AND w.priority = p.value
+     WHERE l.target = ?1 AND w.seq > ?2
+    UNION ALL
+    SELECT seq FROM ebb_key WHERE target = ?1 AND head = 0 AND seq > ?2
+    UNION ALL
+    SELECT r.seq FROM ebb_queue AS q CROSS JOIN ebb_ready AS r ON r.queue = q.name WHERE q.strict AND r.seq > ?2
+)
+SELECT v.* FROM found CROSS JOIN ebb_live_view AS v ON v.seq = found.seq
+ WHERE v.target = ?1 AND v.held_for > 0 AND v.state = 'queued'
+ ORDER BY v.seq LIMIT ?3
 
 -- name: periodic_put
 INSERT INTO ebb_periodic (name, cron, zone, missed, job, next_at, last_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)

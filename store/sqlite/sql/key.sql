@@ -2,7 +2,7 @@
 
 -- name: key_join
 -- Jobs that take their place in their keys.
-INSERT INTO ebb_key (queue, key, seq) SELECT queue, key, seq FROM ebb_job WHERE /*seqs*/ AND key IS NOT NULL
+INSERT INTO ebb_key (queue, key, seq, target) SELECT queue, key, seq, target FROM ebb_job WHERE /*seqs*/ AND key IS NOT NULL
 ON CONFLICT DO UPDATE SET head = 0
 
 -- name: key_leave

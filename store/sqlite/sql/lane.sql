@@ -55,18 +55,14 @@ SELECT t.key, l.kind, l.retry
  WHERE ?3 IS NULL OR l.look_at <= ?3
 
 -- name: part
--- What may start of one part at ?5, in its order.
-SELECT w.priority, w.due_at, w.seq
+-- What may start of one part at ?5, in its order, read as far as it is taken.
+-- No LIMIT: SQLite plans a statement anew whenever that parameter is bound.
+SELECT w.priority, w.due_at, w.seq, epoch, enqueued_at, policy, j.target, j.key, unique_key, j.deadline_at, batch, trace, args
   FROM json_each('[0,1,2,3,4,5,6,7,8,9]') AS p
        CROSS JOIN ebb_wait AS w
           ON w.target = ?1 AND w.queue = ?2 AND w.kind = ?3 AND w.retry = ?4 AND w.priority = p.value AND w.due_at <= ?5
+       CROSS JOIN ebb_job AS j ON j.seq = w.seq
  WHERE w.deadline_at IS NULL OR w.deadline_at >= ?5
- LIMIT ?6
-
--- name: claimed
--- What a claim answers, but for the past.
-SELECT j.seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, j.key, unique_key, deadline_at, batch, trace, args
-  FROM json_each(?1) AS r CROSS JOIN ebb_job AS j ON j.seq = r.value
 
 -- name: key_rules
 SELECT j.seq, key_rule FROM /*rows*/

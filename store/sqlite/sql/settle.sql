@@ -1,10 +1,10 @@
 -- name: held
-SELECT seq, epoch, queue, begun, ordered, key FROM ebb_lease WHERE /*seqs*/ AND process = ?3
+SELECT seq, epoch, queue, ordered, key FROM ebb_lease WHERE /*seqs*/ AND process = ?3
 
 -- name: held_alike
--- What rows that are all alike say: their number; epoch, queue and begun twice;
--- 0 if none has a key or was told to cancel.
-SELECT count(*), min(epoch), max(epoch), min(queue), max(queue), max(coalesce(key, ordered)), min(begun), max(begun)
+-- What rows that are all alike say: their number; epoch and queue twice; 0 if
+-- none has a key or was told to cancel.
+SELECT count(*), min(epoch), max(epoch), min(queue), max(queue), max(coalesce(key, ordered))
   FROM ebb_lease WHERE /*seqs*/ AND process = ?3
 
 -- name: begin_leases
