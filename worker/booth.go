@@ -42,6 +42,7 @@ type booth struct {
 	ghost *draft // a swap of which nobody knows whether it was done
 	won   bool   // the last swap was done
 
+	restsAt time.Time       // since when nothing is left to do
 	waiting [2]int          // buffered first attempts and retries that must pass here
 	coming  int             // asked for by name in turns under way
 	deep    int             // lanes of it that may have more
@@ -77,7 +78,7 @@ type permit struct {
 
 func newBooth(target string) *booth {
 	h := fnv.New64a()
-	h.Write([]byte(target)) //nolint:errcheck // it never fails
+	h.Write([]byte(target))
 	return &booth{
 		target: target, number: h.Sum64(),
 		row:    store.Gate{Target: target, Room: store.NoLimit},

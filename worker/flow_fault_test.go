@@ -32,7 +32,7 @@ func (s *shaky) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 	}
 	if every(s.hit) { // somebody else swaps first
 		for i := range t.Swaps {
-			other := gateNow(s.Store, t.Swaps[i].Target)
+			other := gateNow(s.Store, t.Swaps[i].Target) //nolint:contextcheck // a look from beside
 			other.State.SeenAt++
 			if _, err := s.SwapGate(ctx, t.Now, store.AuditRow{Act: "target.touch"}, store.Swap{Gate: other}); err != nil {
 				return store.Turned{}, err

@@ -67,6 +67,12 @@ func (l *loop) nextDiscovery(now time.Time) time.Time {
 	return time.Time{}
 }
 
+// seeks reports whether lanes are being discovered, or are to be.
+func (l *loop) seeks() bool {
+	la := l.lanes
+	return la != nil && (la.seeking > 0 || len(la.hungry) > 0 && l.laneRoom(l.now()) > 0)
+}
+
 // asksLanes reports whether lanes have something to ask the store now.
 func (l *loop) asksLanes() bool {
 	la := l.lanes
@@ -74,7 +80,7 @@ func (l *loop) asksLanes() bool {
 		return false
 	}
 	now := l.now()
-	if len(la.hungry) > 0 && l.laneRoom(now) > 0 || l.lawAsking || l.sweeping || l.firing || l.periodicStale {
+	if l.seeks() || l.lawDue || l.lawAsking || l.sweeping || l.firing || l.periodicStale {
 		return true
 	}
 	if l.eldest && !l.sweepAt.IsZero() && !now.Before(l.sweepAt) || !l.periodicAt.IsZero() && !now.Before(l.periodicAt) {
@@ -147,9 +153,7 @@ func (l *loop) loseLanes() {
 			l.unreserve(r)
 		}
 	}
-	laws := l.lanes.laws
 	l.lanes = l.newLanes(l.now())
-	l.lanes.laws = laws
 	l.sweepAt, l.periodicAt = time.Time{}, time.Time{}
 }
 

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/job"
@@ -20,10 +19,6 @@ type law struct {
 
 // limited reports whether the queue's work passes a gate of its own.
 func (w law) limited() bool { return w.limit }
-
-// lawEvery is how often the orders for queues are read: those that bring work
-// into another lane are noticed at once, by the work. Machine time.
-const lawEvery = time.Minute
 
 // readLaws reads the orders for queues that have any.
 func (w *Worker) readLaws(ctx context.Context) (map[string]law, error) {
@@ -44,12 +39,10 @@ func (w *Worker) readLaws(ctx context.Context) (map[string]law, error) {
 	return laws, nil
 }
 
-// askLaws reads them again where that is due.
+// askLaws reads them again: with each poll, and when work says that they have
+// changed.
 func (l *loop) askLaws() {
-	if l.lanes == nil || l.lawAsking || l.process == 0 || l.phase != working {
-		return
-	}
-	if now := l.machine(); now.Before(l.lawAt) || now.Before(l.pauseUntil) {
+	if l.lanes == nil || l.lawAsking || !l.lawDue || l.process == 0 || l.phase != working || l.machine().Before(l.pauseUntil) {
 		return
 	}
 	l.lawAsking = true
@@ -62,11 +55,11 @@ func (l *loop) askLaws() {
 }
 
 func (l *loop) answeredLaws(laws map[string]law, err error) {
-	l.lawAsking, l.lawAt = false, l.machine().Add(lawEvery)
+	l.lawAsking, l.lawDue = false, false
 	if err != nil {
 		l.failures++
 		l.pauseUntil = l.machine().Add(l.delay(l.failures))
-		l.lawAt = l.pauseUntil
+		l.lawDue = true
 		l.tell(Event{What: Erred, Text: "queues", Err: err})
 		return
 	}
@@ -83,7 +76,7 @@ func (la *lanes) setLaws(laws map[string]law) {
 			}
 		}
 	}
-	la.laws = laws
+	la.laws, la.lawful = laws, true
 	for name, w := range laws {
 		if b := la.booths[store.QueueTarget(name)]; b != nil {
 			b.config = w.config
@@ -111,9 +104,9 @@ func (l *loop) learnLaws(t *turn, jobs []job.Job) {
 		case j.Target != "" || j.History.Crashes >= store.SuspectCrashes:
 		case !j.Begun && !known.limited():
 			la.laws[j.Queue] = law{limit: true, strict: known.strict}
-			l.lawAt = time.Time{}
+			l.lawDue = true
 		case j.Begun && known.limited() && !known.strict && !t.lanes.names(j.Queue):
-			l.lawAt = time.Time{}
+			l.lawDue = true
 		}
 	}
 }

@@ -69,8 +69,8 @@ type loop struct {
 	stepAt    time.Time // machine time of the next step of a stop
 
 	lawAsking     bool
-	lawAt         time.Time // machine time; when the orders for queues are read again
-	eldest        bool      // this process keeps house
+	lawDue        bool // the orders for queues should be read again
+	eldest        bool // this process keeps house
 	sweeping      bool
 	sweepDue      bool      // with the next look
 	sweepAt       time.Time // policy time
@@ -99,7 +99,7 @@ func newLoop(calls, side context.Context, w *Worker) *loop {
 	}
 	l.runs, l.end = context.WithCancelCause(calls)
 	if w.flow != nil {
-		l.lanes, l.periodicStale = l.newLanes(w.now()), true
+		l.lanes, l.lawDue, l.periodicStale = l.newLanes(w.now()), true, true
 	}
 	return l
 }
@@ -230,7 +230,7 @@ func (l *loop) passMachineTime() {
 	now := l.machine()
 	if !now.Before(l.pollAt) {
 		l.pollAt = now.Add(l.config.Poll)
-		l.periodicStale = true
+		l.lawDue, l.periodicStale = true, true
 		l.wake()
 	}
 	if l.eldest && !now.Before(l.sweepBy) {

@@ -108,7 +108,7 @@ func (l *loop) askPeriodics() {
 	}
 	now := l.now()
 	due := !l.periodicAt.IsZero() && !now.Before(l.periodicAt)
-	if !(due || l.periodicStale) || l.machine().Before(l.pauseUntil) {
+	if !due && !l.periodicStale || l.machine().Before(l.pauseUntil) {
 		return
 	}
 	l.periodicStale, l.periodicAt, l.firing = false, time.Time{}, true

@@ -1,8 +1,6 @@
 package worker
 
 import (
-	"time"
-
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
 )
@@ -130,7 +128,7 @@ func (l *loop) enlist() {
 		}
 		l.mail.post(func(l *loop) {
 			l.process = l.Worker.process.Load()
-			l.lawAt, l.periodicStale = time.Time{}, true
+			l.lawDue, l.periodicStale = true, true
 			l.wake()
 		})
 	})

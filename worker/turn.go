@@ -334,7 +334,7 @@ func (l *loop) gather(n int) {
 // due now was claimed, and there is a slot for what comes.
 func (l *loop) wantsDue() bool {
 	return l.dueStale && l.phase == working && l.process != 0 && l.free() > 0 &&
-		!l.limits.claimable(l.now()) && !l.limits.askedSince().IsZero()
+		!l.limits.claimable(l.now()) && !l.limits.askedSince().IsZero() && !l.seeks()
 }
 
 // askDue asks for it.

@@ -1,0 +1,232 @@
+package worker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ebbhq/ebb/dispatch"
+	"github.com/ebbhq/ebb/gate"
+)
+
+// laneRoom is how many slots work of lanes may take now. While plain work
+// waits too, either side has half of the slots.
+func (l *loop) laneRoom(now time.Time) int {
+	most := l.config.Concurrency
+	if l.limits.claimable(now) {
+		most /= 2
+		if l.lanes.odd {
+			most = l.config.Concurrency - most
+		}
+	}
+	return min(l.free(), most-l.lanes.running)
+}
+
+// plainRoom is how many slots plain work may ask for.
+func (l *loop) plainRoom() int {
+	free := l.free()
+	if l.lanes == nil || !l.lanes.starved {
+		return free
+	}
+	most := l.config.Concurrency / 2
+	if !l.lanes.odd {
+		most = l.config.Concurrency - most
+	}
+	return min(free, most-(l.running+l.reserved-l.lanes.running))
+}
+
+// admission asks for permits at all booths that the run must pass: all or
+// none. With draft they may be carved by the turn that is being prepared.
+func (l *loop) admission(r *run, now time.Time, drafting bool) dispatch.Answer {
+	la, p := l.lanes, r.entry
+	n, k := p.track, kindOf(p.item.Retry)
+	if !r.pace.admits(now) || r.pace.spaced(now) {
+		la.waited[n.target] = true
+		return dispatch.Answer{Until: r.pace.nextChange(now)}
+	}
+	var drafts [2]*draft
+	for i, b := range n.booths {
+		if b.draft != nil && len(n.booths) > 1 {
+			copied := *b.draft
+			drafts[i] = &copied
+		}
+		got, v := l.askAt(b, r, now, drafting)
+		if v.Admit {
+			p.permits[i] = got
+			continue
+		}
+		for j := range i { // all or none
+			n.booths[j].putBack(p.permits[j])
+			n.booths[j].draft = drafts[j]
+		}
+		b.barred[n.target] = true
+		n.rest[k] = refusal{verdict: v, booth: b, set: v.Held != gate.NotHeld}
+		return dispatch.Answer{Until: v.Until}
+	}
+	p.held = len(n.booths)
+	n.rest[k].set = false
+	return dispatch.Answer{Admit: true}
+}
+
+// askAt asks one booth. A verdict that names no hold means that a swap or a
+// turn must come first.
+func (l *loop) askAt(b *booth, r *run, now time.Time, drafting bool) (permit, gate.Verdict) {
+	config, retry := l.lanes.configAt(b, r), r.entry.item.Retry
+	if config == nil {
+		return permit{}, gate.Verdict{}
+	}
+	if got, ok := b.takeIdle(config, retry, now); ok {
+		return got, gate.Verdict{Admit: true}
+	}
+	if !drafting || b.sent != nil || b.ghost != nil {
+		return permit{}, gate.Verdict{}
+	}
+	return b.carve(config, retry, now, l.config.Seed)
+}
+
+// serve lets work start that needs no turn first: permits are in hand. Where
+// a turn brought it, the results are gathered.
+func (l *loop) serve(now time.Time, together bool) {
+	la := l.lanes
+	if la == nil || l.phase != working || l.process == 0 {
+		return
+	}
+	for target := range la.waited {
+		delete(la.waited, target)
+		la.floor.Wake(target)
+	}
+	for _, r := range la.come(now) {
+		l.startLane(r, now, false)
+	}
+	for l.laneRoom(now) > 0 {
+		i, ok := la.floor.Next(now, func(i dispatch.Item) dispatch.Answer {
+			return l.admission(l.leases[i.ID], now, false)
+		})
+		if !ok {
+			break
+		}
+		r := l.leases[i.ID]
+		if l.choose(r); r.job.Begun {
+			l.startLane(r, now, together)
+		} else {
+			la.begins = append(la.begins, r)
+		}
+	}
+	l.dispatch()
+}
+
+// choose takes a run out of its track: the floor gave it the next slot.
+func (l *loop) choose(r *run) {
+	l.unline(r)
+	r.entry.onFloor = true
+	l.reserve(r)
+}
+
+func (l *loop) reserve(r *run) {
+	r.entry.reserved = true
+	l.reserved++
+	r.pace.reserved++
+	l.lanes.running++
+	r.entry.track.active++
+}
+
+func (l *loop) unreserve(r *run) {
+	r.entry.reserved = false
+	l.reserved--
+	r.pace.reserved--
+}
+
+// startLane lets the handler of a chosen run begin, in its slot of the rate if
+// there is one.
+func (l *loop) startLane(r *run, now time.Time, together bool) {
+	p := r.entry
+	if r.pace.nextChange(now).After(now) { // plain work of its policy was faster
+		l.unchoose(r, now)
+		return
+	}
+	var at time.Time
+	for _, got := range p.permits[:p.held] {
+		switch {
+		case got.startAt.IsZero():
+		case !now.Before(got.lateAt):
+			l.unchoose(r, now) // it came too late for its slot
+			return
+		case got.startAt.After(now) && got.startAt.After(at):
+			at = got.startAt
+		}
+	}
+	if !at.IsZero() {
+		l.lanes.paced = append(l.lanes.paced, r)
+		return
+	}
+	l.unreserve(r)
+	l.noteHeld(r, now)
+	if p.permits[0].probe && l.config.Observe != nil {
+		l.observe(r, Event{What: Probing, Target: p.track.target})
+	}
+	if l.start(r, now); !together {
+		r.batch = -1 // of no claim whose results are gathered
+	}
+}
+
+// come returns the paced runs whose slots have come.
+func (la *lanes) come(now time.Time) []*run {
+	if len(la.paced) == 0 {
+		return nil
+	}
+	var ready []*run
+	la.paced = slices.DeleteFunc(la.paced, func(r *run) bool {
+		for _, got := range r.entry.permits[:r.entry.held] {
+			if got.startAt.After(now) {
+				return false
+			}
+		}
+		ready = append(ready, r)
+		return true
+	})
+	return ready
+}
+
+// unchoose gives the permits of a chosen run back and lets it wait again.
+func (l *loop) unchoose(r *run, now time.Time) {
+	l.leaveSlot(r, now)
+	if r.isSuspect() {
+		l.suspects = append(l.suspects, r)
+		return
+	}
+	l.lineUp(r, now)
+}
+
+// leaveSlot undoes a choice: permits that are ours go back, the slot is free.
+func (l *loop) leaveSlot(r *run, now time.Time) {
+	p := r.entry
+	l.unreserve(r)
+	l.lanes.running--
+	p.track.active--
+	if p.onFloor {
+		l.lanes.floor.Ended(p.item)
+		p.onFloor = false
+	}
+	for _, got := range p.permits[:p.held] {
+		b := got.booth
+		switch {
+		case got.carved && !b.won: // it was never ours
+		case got.retry || got.probe || !got.startAt.IsZero():
+			b.drop(got, l.lanes.configAt(b, r), now, l.config.Seed)
+		default:
+			b.idle++
+		}
+		l.wakeAt(b)
+	}
+	p.held = 0
+	if l.suspect == r {
+		l.suspect = nil
+	}
+}
+
+// wakeAt lets those ask again who were refused at the booth.
+func (l *loop) wakeAt(b *booth) {
+	for target := range b.barred {
+		delete(b.barred, target)
+		l.lanes.floor.Wake(target)
+	}
+}

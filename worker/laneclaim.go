@@ -1,0 +1,230 @@
+package worker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ebbhq/ebb/gate"
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/store"
+)
+
+// release gives back, in bulk, what will not get a permit soon. What a permit
+// of this process may still come to waits for a grant's life.
+func (l *loop) release(t *turn, now time.Time) {
+	for _, n := range l.lanes.order {
+		if len(n.runs) == 0 {
+			continue
+		}
+		var held [2]bool
+		overdue := false
+		for _, r := range slices.Clone(n.runs) {
+			k := kindOf(r.entry.item.Retry)
+			if r.entry.stays {
+				l.expire(r, now)
+				continue
+			}
+			if !l.hopeless(r, n.rest[k], now) {
+				continue
+			}
+			overdue = overdue || r.job.DueAt.Before(l.lanes.bornAt)
+			l.unline(r)
+			why := "waits for its policy"
+			if n.rest[k].set {
+				why = n.rest[k].verdict.String()
+			}
+			l.giveBack(r, why)
+			held[k] = true
+		}
+		if held[0] {
+			t.Holds = append(t.Holds, store.LaneHold{Queue: n.queue, Target: n.target, Until: n.heldUntil(0, false, now)})
+		} else if held[1] {
+			t.Holds = append(t.Holds, store.LaneHold{Queue: n.queue, Target: n.target, Retries: true, Until: n.heldUntil(1, overdue, now)})
+		}
+		switch {
+		case !held[0] && !held[1]:
+		case n.active > 0 && !n.shut(0, now): // the next end calls them back
+			l.lanes.deepen(n)
+		case len(n.runs) == 0: // discovery finds them again
+			l.lanes.shallow(n)
+		}
+	}
+}
+
+// hopeless reports whether waiting longer here is of no use to the run.
+func (l *loop) hopeless(r *run, rest refusal, now time.Time) bool {
+	patient := now.Before(r.entry.arrivedAt.Add(grantLife))
+	if !rest.set {
+		return !patient
+	}
+	if b := rest.booth; b != nil && (b.sent != nil || b.ghost != nil) {
+		return false // something may come of that
+	}
+	v := rest.verdict
+	soon := !v.Until.IsZero() && !v.Until.After(now.Add(grantLife)) ||
+		v.Until.IsZero() && rest.booth.firsts+rest.booth.retries > 0
+	return !patient || !soon
+}
+
+// heldUntil is how long a lane's work is not worth looking at.
+func (n *track) heldUntil(kind int, overdue bool, now time.Time) time.Time {
+	switch {
+	case n.shut(kind, now):
+		return n.rest[kind].verdict.Until
+	case overdue && !n.rest[kind].set:
+		return now.Add(catchUpRest)
+	}
+	return now.Add(store.LaneRest)
+}
+
+// shut reports whether a gate holds the kind until a time that is known.
+func (n *track) shut(kind int, now time.Time) bool {
+	return n.rest[kind].set && n.rest[kind].verdict.Until.After(now)
+}
+
+// claimNamed serves lanes by name of which permits are in hand or to be had:
+// as many as may start soon, going by what ended lately.
+func (l *loop) claimNamed(t *turn, now time.Time) {
+	la := l.lanes
+	free := l.laneRoom(now)
+	count := len(la.order)
+	for i := range count {
+		n := la.order[(la.turn+i)%count]
+		if !n.more || n.asking || n.shut(0, now) || len(t.lanes.named) >= maxNamed || l.doubt {
+			continue
+		}
+		idle, room, worth := store.NoLimit, max(0, free), 1
+		for _, b := range n.booths {
+			idle = min(idle, b.idle)
+			room = min(room, b.room(now))
+			worth = max(worth, b.firsts+b.retries)
+		}
+		limit := min(idle+2*n.ended, worth) + room - len(n.runs)
+		if limit <= 0 {
+			continue
+		}
+		c := store.LaneClaim{
+			Queue: n.queue, Kinds: l.kinds, Target: n.target, Firsts: limit, Retries: limit, Limit: limit,
+			Begin: min(limit, idle+n.ended),
+		}
+		if n.shut(1, now) {
+			c.Retries = 0
+		}
+		free -= min(room, limit)
+		t.Lanes = append(t.Lanes, c)
+		t.lanes.named = append(t.lanes.named, named{n, limit})
+		n.asking, n.ended = true, 0
+		for _, b := range n.booths {
+			b.coming += limit
+		}
+	}
+	la.turn++
+}
+
+// admitSuspect asks for the permits of a suspect, which no floor knows.
+func (l *loop) admitSuspect(r *run, now time.Time) bool {
+	r.entry = &entry{track: l.lanes.trackOf(&r.job, r.policy), arrivedAt: now}
+	r.entry.item = itemOf(r)
+	return l.admission(r, now, true).Admit
+}
+
+// room is how many more permits the gate seems to have.
+func (b *booth) room(now time.Time) int {
+	if b.config == nil || b.sent != nil || b.ghost != nil {
+		return 0
+	}
+	state := &b.state
+	if b.draft != nil {
+		state = &b.draft.state
+	}
+	return gate.Room(*b.config, *state, now)
+}
+
+// discover looks for lanes whose time has come.
+func (l *loop) discover(t *turn, now time.Time) {
+	la := l.lanes
+	if len(la.hungry) == 0 || !la.lawful || l.doubt {
+		return
+	}
+	limit := min(l.part(), l.laneRoom(now))
+	if limit <= 0 || len(t.runs) > 0 && l.machine().Before(la.emptyAt.Add(discoverRest)) {
+		return
+	}
+	for _, queue := range l.config.Queues {
+		if la.hungry[queue] {
+			delete(la.hungry, queue)
+			t.Lanes = append(t.Lanes, store.LaneClaim{Queue: queue, Kinds: l.kinds, Lanes: limit, Firsts: limit, Retries: limit, Limit: limit})
+			t.lanes.sought = append(t.lanes.sought, sought{queue, limit})
+			la.seeking++
+		}
+	}
+	la.askedAt = now
+}
+
+// foundLanes sees which lanes may have more than was claimed.
+func (l *loop) foundLanes(t *turn, jobs []job.Job, gates []store.Gate) {
+	la := l.lanes
+	if la == nil || len(t.Lanes) == 0 {
+		return
+	}
+	got := make(map[trackKey]int)
+	in := make(map[string]int)
+	for i := range jobs {
+		if j := &jobs[i]; la.isLane(j) {
+			key := trackKey{j.Queue, j.Target}
+			if j.Target == "" {
+				key.target = store.QueueTarget(j.Queue)
+			}
+			got[key]++
+			in[j.Queue]++
+		}
+	}
+	byName := make(map[trackKey]bool)
+	for _, c := range t.lanes.named {
+		byName[c.track.trackKey] = true
+		in[c.track.queue] -= got[c.track.trackKey]
+		if n := c.track; got[n.trackKey] < c.limit {
+			la.shallow(n)
+		}
+	}
+	for _, s := range t.lanes.sought {
+		full := in[s.queue] >= s.limit
+		if full {
+			la.hungry[s.queue] = true
+		}
+		if in[s.queue] == 0 {
+			la.emptyAt = l.machine()
+		}
+		for key, n := range got {
+			if found := la.tracks[key]; key.queue == s.queue && !byName[key] && found != nil && (full || n >= rowOf(gates, key.target).Room) {
+				la.deepen(found)
+			}
+		}
+	}
+	for i := range gates {
+		if b := la.booths[gates[i].Target]; b != nil {
+			b.see(gates[i], l.config.Seed)
+			l.wakeAt(b)
+		}
+	}
+	l.serve(l.now(), true)
+}
+
+// deepen and shallow note whether a lane may have more in the store.
+func (la *lanes) deepen(n *track) {
+	if !n.more {
+		n.more = true
+		for _, b := range n.booths {
+			b.deep++
+		}
+	}
+}
+
+func (la *lanes) shallow(n *track) {
+	if n.more {
+		n.more = false
+		for _, b := range n.booths {
+			b.deep--
+		}
+	}
+}
