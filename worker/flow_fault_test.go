@@ -261,6 +261,38 @@ func TestSuspectsPassTheGate(t *testing.T) {
 	})
 }
 
+// TestSuspectsAreHeldElsewhere: a suspect whose target's breaker is open waits
+// in the store like everybody else, and comes back in time.
+func TestSuspectsAreHeldElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		target := &server{down: errDown}
+		seqs := crashedTwice(t, s, times(6, job.New{Kind: "k", Policy: "b", Target: "a"})...)
+		newRig(t, s, Config{
+			Policies: []policy.Policy{breaking("b", nil)}, Queues: []string{"elsewhere"},
+			Handlers: map[string]Handler{"k": target.handle},
+		})
+		pass(10 * time.Second)
+		if n := len(target.called()); n != 3 {
+			t.Errorf("%d calls before the breaker opened, want 3", n)
+		}
+		for _, seq := range seqs {
+			if j := jobOf(t, s, seq); j.State != job.Queued {
+				t.Errorf("job %d is %s, want it to wait in the store", seq, j.State)
+			}
+		}
+		target.set(nil)
+		until := gateOf(t, s, "a").State.OpenUntil.Time()
+		pass(5 * time.Minute)
+		for _, seq := range seqs {
+			state(t, s, seq, job.Succeeded, "")
+		}
+		if at := target.called()[3]; !at.Equal(until) {
+			t.Errorf("the probe came %s after the breaker's time", at.Sub(until))
+		}
+	})
+}
+
 // crashedTwice enqueues jobs that two processes died of.
 func crashedTwice(t *testing.T, s store.Store, jobs ...job.New) []int64 {
 	t.Helper()

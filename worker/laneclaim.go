@@ -51,6 +51,23 @@ func (l *loop) release(t *turn, now time.Time) {
 	}
 }
 
+// releaseSuspects gives back those whose gate holds them for longer than they
+// may wait here.
+func (l *loop) releaseSuspects(t *turn, now time.Time) {
+	l.suspects = slices.DeleteFunc(l.suspects, func(r *run) bool {
+		if r.entry == nil {
+			return false
+		}
+		n, k := r.entry.track, kindOf(r.entry.item.Retry)
+		if !n.shut(k, now.Add(grantLife)) {
+			return false
+		}
+		t.Holds = append(t.Holds, store.LaneHold{Queue: n.queue, Target: n.target, Retries: k == 1, Until: n.heldUntil(k, false, now)})
+		l.giveBack(r, n.rest[k].verdict.String())
+		return true
+	})
+}
+
 // hopeless reports whether waiting longer here is of no use to the run.
 func (l *loop) hopeless(r *run, rest refusal, now time.Time) bool {
 	patient := now.Before(r.entry.arrivedAt.Add(grantLife))

@@ -55,6 +55,7 @@ func (l *loop) serveTurn(t *turn, now time.Time) {
 	la.begins = la.begins[:0]
 	if l.phase == working {
 		l.fill(t, now)
+		l.releaseSuspects(t, now)
 		l.release(t, now)
 		l.claimNamed(t, now)
 		l.discover(t, now)
