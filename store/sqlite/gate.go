@@ -188,6 +188,9 @@ func (s *Store) Lanes(ctx context.Context, target string, limit int) ([]store.La
 	list := []store.Lane{}
 	err := s.read(ctx, "lanes", false, func(c *conn) error {
 		return c.query(ctx, "lane_sizes", []any{target, int64(limit)}, func(r row) error {
+			if r.int(3) == 0 {
+				return nil
+			}
 			if n := len(list); n == 0 || list[n-1].Queue != r.text(0) {
 				list = append(list, store.Lane{Queue: r.text(0), Target: target, LookAt: r.at(2)})
 			}

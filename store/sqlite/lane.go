@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 
@@ -29,6 +28,7 @@ type part struct {
 	retry bool
 	rows  []job.Job // what may start now, as far as it was read, without its past
 	taken int       // of the rows
+	given int       // of the taken, while they are put in order
 }
 
 // laning is the lane claims of a turn.
@@ -221,10 +221,9 @@ func (l *laning) handOut(queue string, lanes []*serving) error {
 			continue
 		}
 		l.targets[v.target] = true
-		next := map[*part]int{}
 		for _, p := range v.picks[:v.took] {
-			jobs = append(jobs, p.rows[next[p]])
-			next[p]++
+			jobs = append(jobs, p.rows[p.given])
+			p.given++
 		}
 		for _, p := range v.parts {
 			if err := l.unwait(queue, v.target, p); err != nil {
@@ -280,39 +279,32 @@ func (t *tx) unwait(queue, target string, p *part) error {
 // to start waits for its next job; one that has some rests, if the lane was
 // discovered and gave anything.
 func (t *tx) rest(queue string, lanes []*serving, discovered bool) error {
-	var spent, left [][3]any
 	for _, v := range lanes {
 		for _, p := range v.parts {
-			name := [3]any{v.target, p.kind, flag(p.retry)}
-			if p.taken == len(p.rows) {
-				spent = append(spent, name)
-			} else if discovered && v.took > 0 {
-				left = append(left, name)
+			var err error
+			switch {
+			case p.taken == len(p.rows):
+				err = t.spent(queue, v.target, p)
+			case discovered && v.took > 0:
+				_, err = t.run("look_after", v.target, queue, p.kind, flag(p.retry), micros(t.instant().Add(store.LaneRest)))
+			}
+			if err != nil {
+				return err
 			}
 		}
 	}
-	if len(left) > 0 {
-		if _, err := t.run("look_after", jsonParts(left), queue, micros(t.instant().Add(store.LaneRest))); err != nil {
-			return err
-		}
-	}
-	if len(spent) == 0 {
-		return nil
-	}
-	names := jsonParts(spent)
-	if _, err := t.run("lane_fold", names, queue); err != nil {
-		return err
-	}
-	_, err := t.run("look_next", names, queue, micros(t.instant()), micros(store.Never))
-	return err
+	return nil
 }
 
-func jsonParts(parts [][3]any) string {
-	text, err := json.Marshal(parts)
-	if err != nil {
-		panic(err) // texts and numbers always encode
+// spent forgets a part that is empty; else nothing of it can start yet.
+func (t *tx) spent(queue, target string, p *part) error {
+	name := []any{target, queue, p.kind, flag(p.retry)}
+	n, err := t.run("lane_fold", name...)
+	if err != nil || n > 0 {
+		return err
 	}
-	return string(text)
+	_, err = t.run("look_next", append(name, micros(t.instant()), micros(store.Never))...)
+	return err
 }
 
 // hold keeps lanes from discovery.

@@ -57,8 +57,55 @@ var plans = map[string][]string{
 	"dead_old":         {"SEARCH ebb_dead USING INDEX ebb_dead_ended (ended_at<?)"},
 	"attempts":         {"SEARCH ebb_attempt USING PRIMARY KEY (seq=?)"},
 	"parked_elsewhere": {"SEARCH ebb_parked USING INDEX ebb_parked_cause (cause=? AND kind=?)", "SCAN json_each VIRTUAL TABLE", "USE TEMP B-TREE FOR ORDER BY"},
-	"groups":           {"SCAN ebb_dead USING INDEX ebb_dead_group", "SCAN json_each VIRTUAL TABLE"},
-	"group_error":      {"SEARCH ebb_dead USING INDEX ebb_dead_group (fingerprint=? AND kind=? AND queue=? AND last_class=? AND cause=? AND ended_at=?)", "SCAN json_each VIRTUAL TABLE"},
+	// lanes
+	"found": {
+		"SEARCH l USING COVERING INDEX ebb_lane_look (queue=? AND look_at<?)", "SCAN json_each VIRTUAL TABLE",
+		"SEARCH g USING INDEX sqlite_autoindex_ebb_gate_1 (target=?) LEFT-JOIN",
+	},
+	"parts": {"SCAN t VIRTUAL TABLE", "SEARCH l USING PRIMARY KEY (target=? AND queue=?)"},
+	"part": {
+		"SCAN p VIRTUAL TABLE",
+		"SEARCH w USING PRIMARY KEY (target=? AND queue=? AND kind=? AND retry=? AND priority=? AND due_at<?)",
+		"SEARCH j USING INTEGER PRIMARY KEY (rowid=?)",
+	},
+	"unwait":     {"SEARCH ebb_wait USING PRIMARY KEY (target=? AND queue=? AND kind=? AND retry=? AND priority=? AND due_at=? AND seq=?)"},
+	"unwait_to":  {"SEARCH ebb_wait USING PRIMARY KEY (target=? AND queue=? AND kind=? AND retry=? AND priority=? AND (due_at,seq)<(?,?))"},
+	"wait@run":   {"SEARCH ebb_job USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+	"look_after": {"SEARCH ebb_lane USING PRIMARY KEY (target=? AND queue=? AND kind=? AND retry=?)"},
+	"look_next": {
+		"SEARCH l USING PRIMARY KEY (target=? AND queue=? AND kind=? AND retry=?)",
+		"SEARCH p VIRTUAL TABLE", "SEARCH w USING PRIMARY KEY (target=? AND queue=? AND kind=? AND retry=? AND priority=?)",
+	},
+	"lane_fold": {
+		"SEARCH l USING PRIMARY KEY (target=? AND queue=? AND kind=? AND retry=?)",
+		"SEARCH w USING PRIMARY KEY (target=? AND queue=? AND kind=? AND retry=?)",
+	},
+	"lane_shut": {"SEARCH ebb_lane USING PRIMARY KEY (target=? AND queue=? AND kind=?)", "SCAN json_each VIRTUAL TABLE"},
+	"lane_hold": {"SEARCH ebb_lane USING PRIMARY KEY (target=? AND queue=?)"},
+	"lane_wake": {
+		"SEARCH l USING PRIMARY KEY (target=?)", "SEARCH p VIRTUAL TABLE",
+		"SEARCH w USING PRIMARY KEY (target=? AND queue=? AND kind=? AND retry=? AND priority=?)",
+	},
+	"next_look": {
+		"SEARCH q VIRTUAL TABLE", "SEARCH l USING COVERING INDEX ebb_lane_look (queue=? AND look_at<?)", "SCAN json_each VIRTUAL TABLE",
+		"SEARCH w EXISTS USING PRIMARY KEY (target=? AND queue=? AND kind=? AND retry=?)",
+	},
+	"begin_leases@run": {"SEARCH ebb_lease USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)"},
+	// gates and keys
+	"gates":     {"SCAN t VIRTUAL TABLE", "SEARCH g USING INDEX sqlite_autoindex_ebb_gate_1 (target=?)"},
+	"gate_swap": {"SEARCH ebb_gate USING INDEX sqlite_autoindex_ebb_gate_1 (target=?)"},
+	"key_head":  {"SEARCH ebb_key USING PRIMARY KEY (queue=? AND key=? AND seq=?)"},
+	"key_behind": {
+		"SEARCH k USING PRIMARY KEY (queue=? AND key=? AND seq>?)", "SEARCH l USING INTEGER PRIMARY KEY (rowid=?)",
+		"SEARCH j USING INTEGER PRIMARY KEY (rowid=?)",
+	},
+	"key_state": {
+		"SCAN CONSTANT ROW", "SCAN (subquery-3)", "SEARCH h USING COVERING INDEX ebb_key_head (queue=? AND key=?) LEFT-JOIN",
+		"SEARCH ebb_key USING PRIMARY KEY (queue=? AND key=?)", "SEARCH l USING INTEGER PRIMARY KEY (rowid=?)",
+	},
+	"unique_kept": {"SEARCH ebb_unique USING INDEX sqlite_autoindex_ebb_unique_1 (unique_key=?)"},
+	"groups":      {"SCAN ebb_dead USING INDEX ebb_dead_group", "SCAN json_each VIRTUAL TABLE"},
+	"group_error": {"SEARCH ebb_dead USING INDEX ebb_dead_group (fingerprint=? AND kind=? AND queue=? AND last_class=? AND cause=? AND ended_at=?)", "SCAN json_each VIRTUAL TABLE"},
 }
 
 // filled returns a store with jobs in every place.
@@ -84,6 +131,9 @@ func filled(t *testing.T, n int) *Store {
 			Kind: string(rune('a' + i%3)), Priority: i % 2, DueAt: now.Add(time.Duration(i-n/40) * time.Second),
 			Batch: fmt.Sprint(i % 50), Unique: fmt.Sprint(i), DeadlineAt: now.Add(time.Duration(i) * time.Minute),
 		}
+	}
+	for i := range n / 10 {
+		jobs = append(jobs, job.New{Kind: "a", Target: fmt.Sprint("host", i%20), Priority: i % 3, Key: fmt.Sprint(i % 100)})
 	}
 	if _, err := s.Enqueue(t.Context(), now, jobs); err != nil {
 		t.Fatal(err)
@@ -176,7 +226,7 @@ var mayWalk = regexp.MustCompile(`^(list|above)@|^groups$`)
 // TestNoStatementWalksTheJobs covers the statements that TestPlans does not.
 func TestNoStatementWalksTheJobs(t *testing.T) {
 	s := filled(t, 1000)
-	big := regexp.MustCompile(`^SCAN (ebb_(job|ready|done|dead|parked|attempt)|j|r)\b`)
+	big := regexp.MustCompile(`^SCAN (ebb_(job|ready|wait|lane|key|done|dead|parked|attempt)|j|r|w|k)\b`)
 	err := s.read(t.Context(), "plans", false, func(c *conn) error {
 		for name := range statements {
 			for _, step := range planOf(t, c, name) {

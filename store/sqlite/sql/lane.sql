@@ -1,5 +1,5 @@
--- Lanes: what waits for targets. Most is said for many lanes at a time, whose
--- parts are given as a JSON array of [target, kind, retry].
+-- Lanes: what waits for targets. A part of a lane is (target, queue, kind,
+-- retry).
 
 -- name: looks
 -- The looks that jobs bring which are about to wait in lanes: those with a
@@ -45,7 +45,7 @@ SELECT l.target, g.open_at, g.room
 -- name: lane_shut
 -- What such a search would find of the lane ?1 again rests until ?7.
 UPDATE ebb_lane SET look_at = max(look_at, ?7)
- WHERE target = ?1 AND queue = ?2 AND look_at <= ?3 AND kind IN (SELECT value FROM json_each(?4)) AND iif(retry, ?6, ?5)
+ WHERE target = ?1 AND queue = ?2 AND +look_at <= ?3 AND kind IN (SELECT value FROM json_each(?4)) AND iif(retry, ?6, ?5)
 
 -- name: parts
 -- The parts of the lanes ?1 in the queue ?2 whose look has come by ?3; NULL =
@@ -68,27 +68,26 @@ SELECT w.priority, w.due_at, w.seq, epoch, enqueued_at, policy, j.target, j.key,
 SELECT j.seq, key_rule FROM /*rows*/
 
 -- name: lane_fold
--- Forgets those of the parts ?1 of the queue ?2 that are empty.
+-- Forgets a part that is empty.
 DELETE FROM ebb_lane AS l
- WHERE (target, queue, kind, retry) IN (SELECT value ->> 0, ?2, value ->> 1, value ->> 2 FROM json_each(?1))
+ WHERE target = ?1 AND queue = ?2 AND kind = ?3 AND retry = ?4
    AND NOT EXISTS (SELECT 1 FROM ebb_wait AS w WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry)
 
 -- name: look_next
--- Nothing of the parts ?1 of the queue ?2 can start at ?3: the look goes to
--- when something can; ?4 = never.
+-- Nothing of a part can start at ?5: the look goes to when something can; ?6 =
+-- never.
 UPDATE ebb_lane AS l
    SET look_at = max(look_at, coalesce(
        (SELECT min((SELECT w.due_at FROM ebb_wait AS w
                      WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry AND w.priority = p.value
-                       AND (w.deadline_at IS NULL OR w.deadline_at >= ?3)
+                       AND (w.deadline_at IS NULL OR w.deadline_at >= ?5)
                      ORDER BY w.due_at LIMIT 1))
-          FROM json_each('[0,1,2,3,4,5,6,7,8,9]') AS p), ?4))
- WHERE (target, queue, kind, retry) IN (SELECT value ->> 0, ?2, value ->> 1, value ->> 2 FROM json_each(?1))
+          FROM json_each('[0,1,2,3,4,5,6,7,8,9]') AS p), ?6))
+ WHERE target = ?1 AND queue = ?2 AND kind = ?3 AND retry = ?4
 
 -- name: look_after
--- The parts ?1 of the queue ?2 rest until ?3.
-UPDATE ebb_lane SET look_at = max(look_at, ?3)
- WHERE (target, queue, kind, retry) IN (SELECT value ->> 0, ?2, value ->> 1, value ->> 2 FROM json_each(?1))
+-- A part rests until ?5.
+UPDATE ebb_lane SET look_at = max(look_at, ?5) WHERE target = ?1 AND queue = ?2 AND kind = ?3 AND retry = ?4
 
 -- name: lane_hold
 -- ?3 retries alone, ?4 until
@@ -133,12 +132,12 @@ SELECT count(*) FROM (
 )
 
 -- name: lane_sizes
--- The parts of the target ?1 that are not empty, counted up to ?2.
+-- The parts of the target ?1, counted up to ?2.
 SELECT l.queue, l.retry, l.look_at,
        (SELECT count(*) FROM (SELECT 1 FROM ebb_wait AS w
-                               WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry LIMIT ?2)) AS n
+                               WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry LIMIT ?2))
   FROM ebb_lane AS l
- WHERE l.target = ?1 AND n > 0
+ WHERE l.target = ?1
  ORDER BY l.queue
 
 -- name: queue_waiting
