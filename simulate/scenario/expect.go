@@ -22,7 +22,7 @@ const (
 	usualArrival = 10.0 // first attempts a second
 	usualP99     = time.Second
 	batchJobs    = 500 // of a policy with waves
-	maxJobs      = 200_000
+	maxJobs      = 50_000
 )
 
 // Expected is what a simulation of a policy's expect block gave.
