@@ -46,16 +46,16 @@ func TestScripts(t *testing.T) {
 // What is asked of a store is answered alike by both databases: DB names one
 // that is empty.
 func TestScriptsOnSQLite(t *testing.T) {
-	onStore(t, func() string { return "sqlite:ebb.db" })
+	onStore(t, "testdata/store", func() string { return "sqlite:ebb.db" })
 }
 
 func TestScriptsOnPostgreSQL(t *testing.T) {
-	onStore(t, func() string { return pgtest.Database(t) })
+	onStore(t, "testdata/store", func() string { return pgtest.Database(t) })
 }
 
-func onStore(t *testing.T, database func() string) {
+func onStore(t *testing.T, dir string, database func() string) {
 	testscript.Run(t, testscript.Params{
-		Dir:  "testdata/store",
+		Dir:  dir,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"id": nameIDs},
 		Setup: func(e *testscript.Env) error {
 			hurry(e)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -72,7 +73,10 @@ func handleAsTold(ctx context.Context, t *worker.Task) error {
 	switch {
 	case told.Status != 0:
 		f := failure.Of(failure.Server)
-		if told.Status < 500 {
+		switch {
+		case told.Status == http.StatusGone:
+			f = failure.Of(failure.Gone)
+		case told.Status < 500:
 			f = failure.Of(failure.Rejected)
 		}
 		f.Status, f.Err = told.Status, errors.New(told.Error)
