@@ -11,15 +11,17 @@ import (
 
 // batch is jobs to be enqueued, column by column.
 type batch struct {
-	now   time.Time
-	jobs  []job.New
-	keyed bool // some have a unique key
+	now  time.Time
+	jobs []job.New
+	// Of the jobs some have a unique key, a key, a target.
+	keyed, lined, targeted bool
 	// queueNumbers are those of the jobs' queues, once they are known.
 	queueNumbers map[string]int32
 
 	kinds, queues                                     []string
 	numbers                                           []int32
 	policies, targets, keys, uniques, batches, traces column[string]
+	rules                                             column[string]
 	priorities                                        column[int16]
 	dues, deadlines                                   instants
 	args                                              [][]byte
@@ -47,7 +49,7 @@ func prepare(now time.Time, jobs []job.New) (*batch, error) {
 			n.DueAt = b.now
 		}
 		b.jobs[i] = n
-		b.keyed = b.keyed || n.Unique != ""
+		b.keyed, b.lined, b.targeted = b.keyed || n.Unique != "", b.lined || n.Key != "", b.targeted || n.Target != ""
 	}
 	return b, nil
 }
@@ -56,7 +58,8 @@ func prepare(now time.Time, jobs []job.New) (*batch, error) {
 // big batch do: then one check is enough.
 func alike(a, b *job.New) bool {
 	return a.Kind == b.Kind && a.Queue == b.Queue && a.Policy == b.Policy && a.Target == b.Target && a.Key == b.Key &&
-		a.Unique == b.Unique && a.Batch == b.Batch && a.Trace == b.Trace && a.Priority == b.Priority &&
+		a.KeyRule == b.KeyRule && a.Unique == b.Unique && a.UniqueScope == b.UniqueScope && a.UniqueFor == b.UniqueFor &&
+		a.Conflict == b.Conflict && a.Batch == b.Batch && a.Trace == b.Trace && a.Priority == b.Priority &&
 		a.DueAt.Equal(b.DueAt) && a.DeadlineAt.Equal(b.DeadlineAt)
 }
 
@@ -80,6 +83,7 @@ func (b *batch) parameters() []any {
 		}
 		b.targets.add(n.Target)
 		b.keys.add(n.Key)
+		b.rules.add(string(n.KeyRule))
 		b.uniques.add(n.Unique)
 		b.batches.add(n.Batch)
 		b.traces.add(n.Trace)
@@ -87,7 +91,7 @@ func (b *batch) parameters() []any {
 	}
 	return []any{
 		nullable(b.now), b.kinds, b.queues, b.priorities.array(), b.dues, b.deadlines, b.policies.array(), b.targets.array(),
-		b.keys.array(), b.uniques.array(), b.batches.array(), b.traces.array(), b.args, b.numbers,
+		b.keys.array(), b.uniques.array(), b.batches.array(), b.traces.array(), b.args, b.numbers, b.rules.array(),
 	}
 }
 
@@ -145,4 +149,41 @@ func (b *batch) counts() (queues []string, jobs []int64) {
 		jobs[at]++
 	}
 	return queues, jobs
+}
+
+// parts returns the parameters of look_enqueued: where the jobs wait if they
+// wait in lanes, each part once, with its earliest due time.
+func (b *batch) parts() []any {
+	type part struct {
+		queue        int32
+		target, kind string
+		priority     int
+	}
+	at := map[part]int{}
+	var last part
+	place := -1
+	var queues []int32
+	var targets, kinds []string
+	var priorities []int16
+	var dues instants
+	for i := range b.jobs {
+		n := &b.jobs[i]
+		p := part{b.queueNumbers[n.Queue], n.Target, n.Kind, n.Priority}
+		due := int64(never)
+		if !n.DueAt.IsZero() {
+			due = micros(n.DueAt)
+		}
+		if place < 0 || p != last {
+			known := false
+			if place, known = at[p]; !known {
+				place = len(queues)
+				at[p] = place
+				queues, targets, kinds = append(queues, p.queue), append(targets, p.target), append(kinds, p.kind)
+				priorities, dues = append(priorities, int16(p.priority)), append(dues, due)
+			}
+			last = p
+		}
+		dues[place] = min(dues[place], due)
+	}
+	return []any{nullable(b.now), queues, targets, kinds, priorities, dues}
 }

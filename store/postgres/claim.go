@@ -116,6 +116,7 @@ func (w *turning) claimed(c *claiming) func(r *row) error {
 			return err
 		}
 		j.Begun = r.flag()
+		w.store.leasedKey(j)
 		return nil
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/ebbhq/ebb/store"
 )
 
-// enqueueCopy adds many jobs without unique keys, in two round trips: one
+// enqueueCopy adds many jobs without keys, in two round trips: one
 // begins and takes the numbers, one copies and commits.
 func (s *Store) enqueueCopy(ctx context.Context, b *batch) (answers []store.Enqueued, told bool, err error) {
 	conn, err := s.pool.Acquire(ctx)
@@ -31,21 +31,32 @@ func (s *Store) enqueueCopy(ctx context.Context, b *batch) (answers []store.Enqu
 		first.QueuedQueries = append(first.QueuedQueries, s.options.pooled().QueuedQueries...)
 	}
 	queues, added := b.counts()
+	first.Queue(statement("stay"))
 	first.Queue(statement("count_enqueued"), queues, added)
-	first.Queue(statement("numbers"), runs(len(b.jobs))).Query(func(rows pgx.Rows) error {
-		return eachRow(rows, func(r *row) (err error) {
-			now = r.instant()
-			seqs, err = numbered(r.next(), len(b.jobs))
+	var lanes laning
+	first.Queue(statement("numbers_to_copy"), runs(len(b.jobs)), queues).QueryRow(func(r pgx.Row) (err error) {
+		var wire []byte
+		if err := r.Scan(&now, &wire, &lanes.strict, &lanes.limited); err != nil {
 			return err
-		})
+		}
+		seqs, err = numbered(wire, len(b.jobs))
+		return err
 	})
+	if b.targeted {
+		first.Queue(statement("look_enqueued"), b.parts()...)
+	}
 	told = s.wakes.along(first)
 	begun := conn.SendBatch(ctx, first)
 	c := newCopying(b) // while the database works
 	if err := begun.Close(); err != nil {
 		return nil, false, err
 	}
-	c.number(seqs, now)
+	if !b.targeted && len(lanes.limited) > 0 {
+		if _, err := conn.Exec(ctx, statement("look_enqueued"), b.parts()...); err != nil {
+			return nil, false, err
+		}
+	}
+	c.number(seqs, now, lanes)
 	if _, err := conn.Conn().PgConn().CopyFrom(ctx, c, c.statement()+"; COMMIT"); err != nil {
 		return nil, false, err
 	}
@@ -67,6 +78,7 @@ type copying struct {
 	queue   string // of the job before
 	queueNo int32  // that queue's
 	numbers map[string]int32
+	lanes   laning
 	next    int    // the job that is written next
 	ready   []byte // written and not read yet
 	buffer  []byte
@@ -123,6 +135,30 @@ var copySometimes = []copyColumn{
 	{"trace", text(func(n *job.New) string { return n.Trace }), false},
 }
 
+// copyLane is where a job waits. Whether it is written is known last.
+var copyLane = copyColumn{"lane", func(c *copying, buf []byte, n *job.New) ([]byte, bool) {
+	lane := c.lanes.of(n)
+	return append(buf, lane...), lane != ""
+}, false}
+
+// laning is what decides where jobs wait: of their queues the strict ones, and
+// those with limits.
+type laning struct{ strict, limited []string }
+
+// of names the job's lane; empty = the plain one. It is the fragment lane of
+// enqueue.sql.
+func (l *laning) of(n *job.New) string {
+	switch {
+	case slices.Contains(l.strict, n.Queue):
+		return ""
+	case n.Target != "":
+		return n.Target
+	case slices.Contains(l.limited, n.Queue):
+		return store.QueueTarget(n.Queue)
+	}
+	return ""
+}
+
 func newCopying(b *batch) *copying {
 	c := &copying{jobs: b.jobs, at: micros(b.now), clock: b.now.IsZero(), numbers: b.queueNumbers, buffer: make([]byte, 0, copyBuffer+4<<10)}
 	missing := slices.Clone(copySometimes)
@@ -141,9 +177,13 @@ func newCopying(b *batch) *copying {
 	return c
 }
 
-// number gives the jobs their sequence numbers, and the transaction's clock.
-func (c *copying) number(seqs []int64, now time.Time) {
-	c.seqs = seqs
+// number gives the jobs their sequence numbers, the transaction's clock, and
+// what is known of their queues.
+func (c *copying) number(seqs []int64, now time.Time, lanes laning) {
+	c.seqs, c.lanes = seqs, lanes
+	if len(lanes.limited) > 0 || slices.ContainsFunc(c.columns, func(column copyColumn) bool { return column.name == "target" }) {
+		c.columns = append(c.columns, copyLane)
+	}
 	if c.clock {
 		c.at = micros(now)
 	}

@@ -30,7 +30,7 @@ func (s *Store) Enqueue(ctx context.Context, now time.Time, jobs []job.New) ([]s
 	var answers []store.Enqueued
 	told := false // workers hear of the jobs by their commit
 	switch {
-	case b.keyed:
+	case b.keyed || b.lined:
 		err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
 			answers, err = enqueueKeyed(ctx, pgxRunner{tx}, b)
 			return err
@@ -52,7 +52,15 @@ func (s *Store) Enqueue(ctx context.Context, now time.Time, jobs []job.New) ([]s
 	return answers, nil
 }
 
-// enqueueFew adds jobs without unique keys in one round trip.
+// enqueueIn adds jobs in a transaction.
+func enqueueIn(ctx context.Context, r runner, b *batch) ([]store.Enqueued, error) {
+	if b.keyed || b.lined {
+		return enqueueKeyed(ctx, r, b)
+	}
+	return enqueuePlain(ctx, r, b)
+}
+
+// enqueueFew adds jobs without keys in one round trip.
 func (s *Store) enqueueFew(ctx context.Context, b *batch) (answers []store.Enqueued, told bool, err error) {
 	answers = make([]store.Enqueued, 0, len(b.jobs))
 	statements := &pgx.Batch{}
@@ -81,11 +89,7 @@ func (s *Store) EnqueueTx(ctx context.Context, tx any, now time.Time, jobs []job
 		return nil, failed("enqueue", err)
 	}
 	var answers []store.Enqueued
-	if b.keyed {
-		answers, err = enqueueKeyed(ctx, r, b)
-	} else {
-		answers, err = enqueuePlain(ctx, r, b)
-	}
+	answers, err = enqueueIn(ctx, r, b)
 	if err != nil {
 		return nil, failed("enqueue", foreign(err))
 	}
@@ -130,7 +134,7 @@ func (s *Store) ensureQueues(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// enqueuePlain adds jobs without unique keys in one statement.
+// enqueuePlain adds jobs without keys in one statement.
 func enqueuePlain(ctx context.Context, r runner, b *batch) ([]store.Enqueued, error) {
 	answers := make([]store.Enqueued, 0, len(b.jobs))
 	err := r.each(ctx, statement("enqueue"), b.parameters(), func(scan scan) error {
@@ -147,9 +151,8 @@ const run = 32
 
 // numbers takes n sequence numbers, in order.
 func numbers(ctx context.Context, r runner, n int) (seqs []int64, err error) {
-	var now time.Time
 	var wire []byte
-	if err := r.each(ctx, statement("numbers"), []any{runs(n)}, func(scan scan) error { return scan(&now, &wire) }); err != nil {
+	if err := r.each(ctx, statement("numbers"), []any{runs(n)}, func(scan scan) error { return scan(&wire) }); err != nil {
 		return nil, err
 	}
 	return numbered(wire, n)

@@ -13,11 +13,17 @@ import (
 // counters.
 func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error) {
 	now, left := nullable(store.Instant(m.Now)), int64(m.Limit)
-	expired, err := s.pool.Exec(ctx, statement("expire"), now, left)
-	if err != nil {
+	first := &pgx.Batch{}
+	first.Queue(statement("expire"), now, left).Exec(func(tag commandTag) error {
+		left -= tag.RowsAffected()
+		return nil
+	})
+	queuePromote(first, store.Instant(m.Now))
+	first.Queue(statement("drop_reserved"), now, m.Limit)
+	first.Queue(statement("wake_stranded"), now)
+	if err := s.send(ctx, first); err != nil {
 		return false, failed("maintain: expire", err)
 	}
-	left -= expired.RowsAffected()
 	for _, kept := range []struct {
 		statement string
 		time      time.Duration
@@ -27,7 +33,10 @@ func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error)
 		}
 		var n int64
 		micros := int64((kept.time + time.Microsecond - 1) / time.Microsecond)
-		if err := s.pool.QueryRow(ctx, statement(kept.statement), now, left, micros).Scan(&n); err != nil {
+		b := &pgx.Batch{}
+		b.Queue(statement(kept.statement), now, left, micros).QueryRow(func(r pgx.Row) error { return r.Scan(&n) })
+		queuePromote(b, store.Instant(m.Now))
+		if err := s.send(ctx, b); err != nil {
 			return false, failed("maintain: "+kept.statement, err)
 		}
 		left -= n

@@ -71,6 +71,11 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, actor string, seq int
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return false, err
 		}
+		if left != job.Running {
+			if err := promoteAll(ctx, tx, store.Instant(now)); err != nil {
+				return false, err
+			}
+		}
 		return true, record(ctx, tx, now, actor, "job.cancel", job.FormatID(seq), "")
 	})
 	return left, failed("cancel", err)
@@ -108,6 +113,9 @@ func (s *Store) Retry(ctx context.Context, now time.Time, actor string, seq int6
 		}
 		if !found {
 			_, err := refuse(ctx, tx, "retry", seq)
+			return false, err
+		}
+		if err := promoteAll(ctx, tx, store.Instant(now)); err != nil {
 			return false, err
 		}
 		return true, record(ctx, tx, now, actor, "job.retry", job.FormatID(seq), "")
@@ -161,33 +169,6 @@ func (s *Store) PauseQueue(ctx context.Context, now time.Time, actor, queue stri
 		s.wakes.now()
 	}
 	return failed(act, err)
-}
-
-// StrictQueue declares a queue's order. Making a queue strict that has jobs
-// waits for all claims under way.
-func (s *Store) StrictQueue(ctx context.Context, queue string, strict bool) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		var is bool
-		err := tx.QueryRow(ctx, statement("strict"), queue).Scan(&is)
-		known := !errors.Is(err, pgx.ErrNoRows)
-		if known && (err != nil || is == strict) {
-			return err
-		}
-		if known && strict {
-			if _, err := tx.Exec(ctx, statement("lock_claims")); err != nil {
-				return err
-			}
-		}
-		_, err = tx.Exec(ctx, statement("strict_queue"), queue, strict)
-		return err
-	})
-	if err != nil {
-		return failed("strict queue", err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.strict[queue] = strict
-	return nil
 }
 
 // Audit lists the acts of operators, newest first.

@@ -46,7 +46,7 @@ var hot = map[string][]string{
 	"orders":        {"ebb_job_ordered"},
 	"progress":      {"ebb_job_pkey"},
 	"next_due":      {"ebb_job_ready"},
-	"ahead":         {"ebb_job_ready", "ebb_job_pkey"},
+	"ahead":         {"ebb_job_ready", "ebb_job_lane", "ebb_job_pkey"},
 	"expire":        {"ebb_job_deadline", "ebb_job_pkey"},
 	"order_cancel":  {"ebb_job_pkey"},
 	"due_now":       {"ebb_job_pkey"},

@@ -56,13 +56,19 @@ type Store struct {
 	// lastClaim is how many jobs the last claim took: the next one makes room
 	// for as many.
 	lastClaim atomic.Int64
+	// noted says that notes of keys wait for the next turn.
+	noted atomic.Bool
 
 	mu     sync.Mutex
 	queues map[string]int32 // known to exist, with their numbers
 	strict map[string]bool  // known to be strict
+	keyed  map[int64]bool   // leases given out whose jobs have a key
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store = (*Store)(nil)
+	_ store.Flow  = (*Store)(nil)
+)
 
 // plans are session settings that keep a hot statement on its index whatever
 // the statistics say: a queue is empty when it is analysed and full a second
@@ -97,7 +103,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		pool.Close()
 		return nil, err
 	}
-	s := &Store{pool: pool, options: o, queues: map[string]int32{}, strict: map[string]bool{}}
+	s := &Store{pool: pool, options: o, queues: map[string]int32{}, strict: map[string]bool{}, keyed: map[int64]bool{}}
 	s.scans.every = o.Sweep
 	s.wakes.start(s, config.ConnConfig)
 	return s, nil
@@ -203,7 +209,7 @@ func failed(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, own := range []error{store.ErrNotFound, store.ErrState, store.ErrLostProcess, store.ErrForeignTx, store.ErrSchema} {
+	for _, own := range []error{store.ErrNotFound, store.ErrState, store.ErrLostProcess, store.ErrForeignTx, store.ErrSchema, store.ErrUnique} {
 		if errors.Is(err, own) {
 			return err
 		}

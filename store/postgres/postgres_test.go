@@ -55,26 +55,39 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return open(t, migrated(t), postgres.Options{}) })
 }
 
+func TestFlow(t *testing.T) {
+	storetest.RunFlow(t, func(t *testing.T) store.Store { return open(t, migrated(t), postgres.Options{}) })
+}
+
+func TestFlowTraces(t *testing.T) {
+	storetest.SameFlowTraces(t, func(t *testing.T) store.Store { return open(t, migrated(t), postgres.Options{}) })
+}
+
 func TestTraces(t *testing.T) {
 	storetest.SameTraces(t, func(t *testing.T) store.Store { return open(t, migrated(t), postgres.Options{}) })
 }
 
 func TestConformanceInTransactions(t *testing.T) {
-	storetest.RunTx(t, func(t *testing.T) storetest.Joinable {
-		url := migrated(t)
-		pool := connect(t, url)
-		return storetest.Joinable{Store: open(t, url, postgres.Options{}), Concurrent: true, Begin: func() storetest.Tx {
-			tx, err := pool.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return storetest.Tx{
-				Join:     tx,
-				Commit:   func() error { return tx.Commit(t.Context()) },
-				Rollback: func() error { return tx.Rollback(t.Context()) },
-			}
-		}}
-	})
+	storetest.RunTx(t, joinable)
+}
+
+func TestFlowInTransactions(t *testing.T) { storetest.RunFlowTx(t, joinable) }
+
+// joinable is a store and a second way into its database.
+func joinable(t *testing.T) storetest.Joinable {
+	url := migrated(t)
+	pool := connect(t, url)
+	return storetest.Joinable{Store: open(t, url, postgres.Options{}), Concurrent: true, Begin: func() storetest.Tx {
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return storetest.Tx{
+			Join:     tx,
+			Commit:   func() error { return tx.Commit(t.Context()) },
+			Rollback: func() error { return tx.Rollback(t.Context()) },
+		}
+	}}
 }
 
 func TestLinearizable(t *testing.T) {

@@ -22,7 +22,10 @@ func (s *Store) Register(ctx context.Context, now time.Time, p store.Process) (s
 		}
 		tag, err := tx.Exec(ctx, statement("revive_config"), at, p.Kinds, p.Config)
 		released = tag.RowsAffected()
-		return err
+		if err != nil || released == 0 {
+			return err
+		}
+		return promoteAll(ctx, tx, store.Instant(now))
 	})
 	if err != nil {
 		return p, failed("register", err)
@@ -59,11 +62,11 @@ func (s *Store) Beat(ctx context.Context, now time.Time, process int64) ([]store
 	return orders, nil
 }
 
-// Leave removes a process unless it still holds a lease.
+// Leave removes a process unless it still holds a lease or a permit.
 func (s *Store) Leave(ctx context.Context, process int64) error {
 	b := &pgx.Batch{}
 	b.Queue(statement("lock_process"), process)
-	b.Queue(statement("leave"), process)
+	b.Queue(statement("leave"), process, holderPattern(process))
 	return failed("leave", s.send(ctx, b))
 }
 
@@ -105,7 +108,9 @@ func (s *Store) Reap(ctx context.Context, now time.Time, process, beat int64, de
 		}
 		var settles []store.Settle
 		var release []store.Ref
+		keyed := false
 		for _, j := range held {
+			keyed = keyed || j.Key != ""
 			ref := store.Ref{Seq: j.Seq, Epoch: j.Epoch}
 			if !j.Begun {
 				release = append(release, ref)
@@ -119,7 +124,10 @@ func (s *Store) Reap(ctx context.Context, now time.Time, process, beat int64, de
 			return err
 		}
 		ended, reaped = len(held), true
-		return w.settleIn(ctx, tx, settles, release)
+		if err := w.settleIn(ctx, tx, settles, release, keyed); err != nil {
+			return err
+		}
+		return w.abandon(ctx, tx)
 	})
 	if err != nil {
 		return 0, false, failed("reap", err)

@@ -167,7 +167,9 @@ func (s *Store) Queues(ctx context.Context) ([]store.QueueState, error) {
 	b := &pgx.Batch{}
 	b.Queue(statement("queues_declared")).Query(func(rows pgx.Rows) error {
 		return eachRow(rows, func(r *row) error {
-			q := &store.QueueState{Name: r.text(), Paused: r.flag(), Strict: r.flag(), DueAt: r.instant(), Counts: map[job.State]int64{}}
+			q := &store.QueueState{Name: r.text(), Paused: r.flag(), Strict: r.flag(), Counts: map[job.State]int64{}}
+			q.Limit = store.QueueLimit{Concurrency: int(r.number()), Rate: r.float()}
+			q.DueAt = r.instant()
 			by[q.Name] = q
 			return nil
 		})

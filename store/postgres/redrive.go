@@ -49,11 +49,7 @@ func (s *Store) StartRedrive(ctx context.Context, now time.Time, r store.Redrive
 func (r *row) redriven() (d store.Redrive, err error) {
 	d.ID, d.CreatedAt, d.DoneAt, d.Moved, d.Cursor = r.number(), r.instant(), r.instant(), r.number(), r.number()
 	d.Rate, d.Actor = r.float(), r.text()
-	stored := r.next()
-	if len(stored) > 0 && stored[0] == 1 { // the version that begins a jsonb
-		stored = stored[1:]
-	}
-	return d, json.Unmarshal(stored, &d.Filter)
+	return d, json.Unmarshal(r.json(), &d.Filter)
 }
 
 // StepRedrive moves up to n jobs in one transaction.
@@ -116,6 +112,9 @@ func stepRedrive(ctx context.Context, tx pgx.Tx, now time.Time, d *store.Redrive
 		return err
 	}
 	d.Moved += tag.RowsAffected()
+	if err := promoteAll(ctx, tx, store.Instant(now)); err != nil {
+		return err
+	}
 	left, err := above(ctx, tx, d, 1)
 	if err != nil {
 		return err

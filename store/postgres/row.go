@@ -132,6 +132,15 @@ func (r *row) class() (failure.Class, error) {
 	return c, nil
 }
 
+// json reads a jsonb.
+func (r *row) json() []byte {
+	v := r.next()
+	if len(v) > 0 && v[0] == 1 { // the version that begins it
+		v = v[1:]
+	}
+	return v
+}
+
 // moved reads movedColumns into the job.
 func (r *row) moved(j *job.Job) (err error) {
 	j.Seq, j.DueAt, j.EnqueuedAt, j.DeadlineAt = r.number(), r.instant(), r.instant(), r.instant()
@@ -140,7 +149,8 @@ func (r *row) moved(j *job.Job) (err error) {
 	if j.Policy == "" {
 		j.Policy = policy.DefaultName
 	}
-	j.Target, j.Key, j.Unique, j.Batch, j.Trace, j.Progress = r.word(), r.text(), r.text(), r.word(), r.text(), r.bytes()
+	j.Target, j.Key, j.KeyRule, j.Unique = r.word(), r.text(), job.KeyRule(r.word()), r.text()
+	j.Batch, j.Trace, j.Progress = r.word(), r.text(), r.bytes()
 	r.history(&j.History)
 	j.History.DeadlineAt = j.DeadlineAt
 	if j.LastClass, err = r.class(); err != nil {
@@ -155,6 +165,7 @@ func (r *row) history(h *retry.History) {
 	h.Starts, h.Attempts, h.Waits = int(r.number()), int(r.number()), int(r.number())
 	h.Idle, h.Crashes = int(r.number()), int(r.number())
 	copy(h.Free[:], r.next())
+	h.Held = time.Duration(r.number())
 }
 
 // job reads the columns of the views.
@@ -162,7 +173,7 @@ func (r *row) job() (j job.Job, err error) {
 	if err := r.moved(&j); err != nil {
 		return j, err
 	}
-	j.Process, j.LeasedAt, j.Begun = r.number(), r.instant(), r.flag()
+	j.Process, j.LeasedAt, j.Begun, j.Blocked = r.number(), r.instant(), r.flag(), r.flag()
 	j.State, j.Cause, j.Config = job.State(r.word()), job.Cause(r.word()), r.word()
 	j.EndedAt, j.Result = r.instant(), r.bytes()
 	return j, nil

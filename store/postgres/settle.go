@@ -119,6 +119,7 @@ var settleColumns = []struct{ name, kind, none string }{
 	{"s_waits", "int", "0"},
 	{"s_idle", "int", "0"},
 	{"s_crashes", "int", "0"},
+	{"s_held", "bigint", "0"},
 	{"a_start", "int", "0"},
 	{"a_outcome", "int", "0"},
 	{"a_started_at", "timestamptz", "'-infinity'"},
@@ -173,7 +174,7 @@ type ending struct {
 	waitsFor, lastDelays                    column[int64]
 	starts, attempts, waits, idles, crashes column[int32]
 	numbers, outcomes, judged               column[int32]
-	retryAfters, held, delays               column[int64]
+	heldFor, retryAfters, held, delays      column[int64]
 	verdicts                                verdicts
 }
 
@@ -221,6 +222,7 @@ func (e *ending) addJob(st *store.Settle, now time.Time) {
 	e.waits.add(int32(h.Waits))
 	e.idles.add(int32(h.Idle))
 	e.crashes.add(int32(h.Crashes))
+	e.heldFor.add(int64(h.Held))
 	e.results = addBytes(e.results, len(e.seqs)-1, st.Result)
 	e.frees = addBytes(e.frees, len(e.seqs)-1, freeBytes(&h.Free))
 }
@@ -284,7 +286,7 @@ func (e *ending) query(process int64, now time.Time) (string, []any) {
 	}
 	all := []any{
 		process, nullable(now), e.seqs, e.results, e.frees, e.epochs, e.dues.array(), e.waitsFor.array(), e.firsts.array(),
-		e.lastDelays.array(), e.starts.array(), e.attempts.array(), e.waits.array(), e.idles.array(), e.crashes.array(),
+		e.lastDelays.array(), e.starts.array(), e.attempts.array(), e.waits.array(), e.idles.array(), e.crashes.array(), e.heldFor.array(),
 		e.numbers.array(), e.outcomes.array(), e.began.array(), e.ended.array(), e.retryAfters.array(), e.held.array(),
 		e.delays.array(), e.judged.array(),
 	}
@@ -314,20 +316,34 @@ func (s *Store) SettleTx(ctx context.Context, tx any, now time.Time, process int
 	if err != nil {
 		return false, failed("settle", foreign(err))
 	}
-	if !ok || st.To != job.Queued {
-		return ok, nil
+	if !ok {
+		return false, nil
 	}
-	if err := r.exec(ctx, statement("end_ordered"), nullable(w.now)); err != nil {
-		return false, failed("settle", err)
+	if st.To == job.Queued {
+		if err := r.exec(ctx, statement("end_ordered"), nullable(w.now)); err != nil {
+			return false, failed("settle", err)
+		}
+	}
+	keyed := s.hasKey(st.Seq) && !st.Keep
+	if keyed {
+		if err := promoteIn(ctx, r, w.now, st.Seq); err != nil {
+			return false, failed("settle", err)
+		}
+	}
+	if !keyed && st.To != job.Queued {
+		return true, nil
 	}
 	return true, failed("settle", s.wakes.within(ctx, r))
 }
 
 // settleIn settles and releases in a transaction of ours.
-func (w *turning) settleIn(ctx context.Context, tx pgx.Tx, settles []store.Settle, release []store.Ref) error {
+func (w *turning) settleIn(ctx context.Context, tx pgx.Tx, settles []store.Settle, release []store.Ref, keyed bool) error {
 	w.settle(settles)
 	w.release(release)
 	w.endOrdered()
+	if keyed {
+		w.promote()
+	}
 	if w.batch.Len() == 0 {
 		return nil
 	}

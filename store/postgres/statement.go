@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/ebbhq/ebb/store"
 )
 
 //go:embed sql/*.sql
@@ -15,10 +18,11 @@ var statementFiles embed.FS
 // Columns that a job has wherever it stands. kept are those that a settle
 // leaves alone.
 const (
-	keptColumns    = "seq, due_at, enqueued_at, deadline_at, epoch, priority, queue, kind, policy, args, target, key, unique_key, batch, trace, progress"
-	historyColumns = "first_start_at, last_delay, starts, attempts, waits, idle, crashes, free"
+	keptColumns    = "seq, due_at, enqueued_at, deadline_at, epoch, priority, queue, kind, policy, args, target, key, key_rule, unique_key, batch, trace, progress"
+	historyColumns = "first_start_at, last_delay, starts, attempts, waits, idle, crashes, free, held"
 	lastColumns    = "last_class, last_error, fingerprint, version"
 	movedColumns   = keptColumns + ", " + historyColumns + ", " + lastColumns
+	partColumns    = "queue_number, priority, retrying, lane, kind" // of a lane, see ebb_look
 )
 
 // statements are the texts of sql/*.sql by name, with their fragments filled
@@ -42,6 +46,9 @@ func loadStatements() map[string]string {
 		"kept": keptColumns, "j.kept": prefixed("j.", keptColumns),
 		"moved": movedColumns, "j.moved": prefixed("j.", movedColumns),
 		"history_columns": historyColumns, "last_columns": lastColumns, "j.last_columns": prefixed("j.", lastColumns),
+		"part": partColumns, "j.part": prefixed("j.", partColumns),
+		"never":     "'" + store.Never.Format(time.RFC3339) + "'::timestamptz",
+		"rest":      fmt.Sprintf("interval '%d microseconds'", store.LaneRest.Microseconds()),
 		"after_due": strings.TrimPrefix(movedColumns, "seq, due_at, "),
 	}
 	for name, text := range settleFragments() {

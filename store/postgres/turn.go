@@ -31,6 +31,11 @@ type turning struct {
 	requeued wish
 	early    time.Duration    // least delay below 0 among what was settled to queued
 	released map[string]place // by queue: the earliest that went back
+	noted    bool             // notes of keys wait
+	worked   bool             // this turn works them off
+	promoted bool             // some job can run that could not
+	lanes    []*laneClaiming
+	swaps    swapping
 }
 
 // wish says whether others should be woken, and how soon.
@@ -42,7 +47,7 @@ const (
 	atOnce      // something is claimable
 )
 
-// Turn settles, begins, releases and claims in one round trip.
+// Turn settles, begins, releases, holds, claims and swaps in one round trip.
 func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 	if err := store.CheckSettles(t.Settles); err != nil {
 		return store.Turned{}, err
@@ -53,7 +58,16 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 	w.begin(t.Begin)
 	w.release(t.Release)
 	w.endOrdered()
+	if s.endsKeyed(t.Settles, t.Release) || s.noted.Swap(false) {
+		w.promote()
+	}
+	w.hold(t.Holds)
 	w.claim(t.Claims)
+	w.claimLanes(t.Lanes)
+	if err := w.swap(t.Swaps); err != nil {
+		return store.Turned{}, failed("turn", err)
+	}
+	w.readGates()
 	err := s.send(ctx, w.batch)
 	if err == nil && !w.present {
 		err = store.ErrLostProcess
@@ -71,6 +85,9 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 			return store.Turned{}, failed("turn", err)
 		}
 	}
+	if err := w.lost(ctx); err != nil {
+		return store.Turned{}, failed("turn", err)
+	}
 	for i, c := range w.claims {
 		if i == 0 {
 			w.answer.Claimed = c.jobs
@@ -78,6 +95,7 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 			w.answer.Claimed = append(w.answer.Claimed, c.jobs...)
 		}
 	}
+	w.answerLanes()
 	return w.answer, nil
 }
 
@@ -91,7 +109,15 @@ func (w *turning) after() {
 		}
 		w.store.scans.lowerAll(place{due: now.Add(w.early)})
 	}
-	w.store.wakes.wish(w.requeued)
+	told := w.requeued
+	if w.promoted || w.swaps.wakes() {
+		told = atOnce
+	}
+	w.store.wakes.wish(told)
+	if w.noted && !w.worked {
+		w.store.noted.Store(true) // by the next turn, which comes soon
+		w.store.wakes.localAfter(noteRest)
+	}
 }
 
 func (s *Store) turning(process int64, now time.Time) *turning {
@@ -110,7 +136,7 @@ func (w *turning) enter(claims []store.Claim) {
 		queues = append(queues, c.Queue)
 	}
 	w.batch.Queue(statement("enter"), w.process, queues).QueryRow(func(r pgx.Row) error {
-		return r.Scan(nil, &w.present, &w.clock, &w.strict)
+		return r.Scan(nil, &w.present, &w.clock, &w.strict, &w.noted)
 	})
 }
 
@@ -218,16 +244,22 @@ func (w *turning) release(refs []store.Ref) {
 	for _, places := range all {
 		seqs, epochs := split(refs, places)
 		mark := answered(answers, places, func(i int) int64 { return refs[i].Seq }, true)
-		w.query("release", []any{w.process, seqs, epochs}, func(r *row) error {
+		w.query("release", []any{w.process, nullable(w.now), seqs, epochs}, func(r *row) error {
 			if err := mark(r); err != nil {
 				return err
 			}
-			queue, _, due := r.word(), r.number(), r.instant()
-			if p, ok := w.released[queue]; !ok || due.Before(p.due) {
-				w.released[queue] = place{due: due}
-			}
+			w.lower(r)
 			return nil
 		})
+	}
+}
+
+// lower reads where a job waits again, and remembers it if that is the plain
+// lane.
+func (w *turning) lower(r *row) {
+	queue, due, plain := r.word(), r.instant(), r.flag()
+	if p, ok := w.released[queue]; plain && (!ok || due.Before(p.due)) {
+		w.released[queue] = place{due: due}
 	}
 }
 
@@ -241,15 +273,15 @@ func (w *turning) endOrdered() {
 // Progress stores what a handler reports.
 func (s *Store) Progress(ctx context.Context, process int64, ref store.Ref, progress []byte, h retry.History) (bool, error) {
 	tag, err := s.pool.Exec(ctx, statement("progress"), ref.Seq, ref.Epoch, process, progress, nullable(store.Instant(h.FirstStartAt)),
-		int64(h.LastDelay), h.Starts, h.Attempts, h.Waits, h.Idle, h.Crashes, freeBytes(&h.Free))
+		int64(h.LastDelay), h.Starts, h.Attempts, h.Waits, h.Idle, h.Crashes, freeBytes(&h.Free), int64(h.Held))
 	if err != nil {
 		return false, failed("progress", err)
 	}
 	return tag.RowsAffected() == 1, nil
 }
 
-// NextDue returns the earliest due time of the kinds in the queues that are
-// not paused, or one before it.
+// NextDue returns the earliest due time or look of the kinds in the queues
+// that are not paused, or one before it.
 func (s *Store) NextDue(ctx context.Context, queues, kinds []string) (time.Time, error) {
 	from := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
 	if due := s.scans.dueFrom(queues); !due.IsZero() {

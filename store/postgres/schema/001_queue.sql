@@ -16,7 +16,9 @@
 CREATE SEQUENCE ebb_seq AS bigint INCREMENT BY 32 NO CYCLE;
 
 -- Queued and running jobs, and nothing else. A job is running while process is
--- set. target and key are what flow control will select by.
+-- set. lane is where it waits, or will wait once nothing blocks it: NULL is the
+-- plain lane, else the target's, or queue:NAME in a queue with limits. What is
+-- blocked stands behind an earlier job of its key.
 --
 -- No index knows of process, leased_at, epoch or begun: so a claim changes no
 -- index and, as more than half of each page is kept free for it, stays on its
@@ -31,6 +33,7 @@ CREATE TABLE ebb_job (
     deadline_at    timestamptz,
     first_start_at timestamptz,                    -- from here the history that the next decision needs
     last_delay     bigint,
+    held           bigint,                         -- how long gates held it back so far
     starts         integer,
     attempts       integer,
     waits          integer,
@@ -41,12 +44,16 @@ CREATE TABLE ebb_job (
     priority       smallint    NOT NULL DEFAULT 0, -- 0 goes first, 9 last
     begun          boolean     NOT NULL DEFAULT false, -- the handler of this lease may have begun
     ordered        boolean     NOT NULL DEFAULT false, -- its process is told to cancel it
+    retrying       boolean     NOT NULL DEFAULT false, -- its next start is a retry to its gate
+    blocked        boolean,                        -- NULL or true
     queue          text COLLATE "C" NOT NULL DEFAULT 'default',
     kind           text COLLATE "C" NOT NULL,
     policy         text COLLATE "C",               -- NULL = default
     args           bytea,
     target         text COLLATE "C",
+    lane           text COLLATE "C",
     key            text COLLATE "C",
+    key_rule       text COLLATE "C",               -- NULL = block
     unique_key     text COLLATE "C",
     batch          text COLLATE "C",
     trace          text COLLATE "C",
@@ -67,7 +74,17 @@ CREATE TABLE ebb_job (
 -- of the future are never walked over. The queue stands in it by number: behind
 -- a text no column has a fixed place, which made an insert an eighth dearer. No
 -- two entries are equal: nothing to deduplicate.
-CREATE INDEX ebb_job_ready ON ebb_job (queue_number, priority, due_at, seq) WITH (deduplicate_items = off);
+CREATE INDEX ebb_job_ready ON ebb_job (queue_number, priority, due_at, seq) WITH (deduplicate_items = off)
+ WHERE lane IS NULL AND blocked IS NULL;
+-- The same of lanes: one stretch for each part of a lane that is looked at on
+-- its own. Jobs without a target or a key are in none of these.
+CREATE INDEX ebb_job_lane ON ebb_job (queue_number, lane, kind, retrying, priority, due_at, seq)
+ WHERE lane IS NOT NULL AND blocked IS NULL;
+CREATE INDEX ebb_job_target ON ebb_job (target, seq) WHERE target IS NOT NULL;
+CREATE INDEX ebb_job_held ON ebb_job (target, seq) WHERE held IS NOT NULL;
+-- A key's line, and who of it is not blocked: its head, and what runs.
+CREATE INDEX ebb_job_key ON ebb_job (queue, key, seq) WHERE key IS NOT NULL;
+CREATE INDEX ebb_job_head ON ebb_job (queue, key, seq) WHERE key IS NOT NULL AND blocked IS NULL;
 CREATE INDEX ebb_job_deadline ON ebb_job (deadline_at) WHERE deadline_at IS NOT NULL;
 CREATE INDEX ebb_job_ordered ON ebb_job (seq) WHERE ordered;
 
@@ -76,6 +93,77 @@ CREATE TABLE ebb_unique (
     key text COLLATE "C" NOT NULL,
     seq bigint NOT NULL,
     CONSTRAINT ebb_unique_pkey PRIMARY KEY (key)
+);
+
+-- Keys that stay taken until an instant, though the job that took them ended.
+CREATE TABLE ebb_reserved (
+    key   text COLLATE "C" NOT NULL,
+    seq   bigint      NOT NULL,
+    until timestamptz NOT NULL,
+    CONSTRAINT ebb_reserved_pkey PRIMARY KEY (key)
+);
+
+CREATE INDEX ebb_reserved_until ON ebb_reserved (until);
+
+-- When discovery looks at which part of a lane. Everything that makes a job of
+-- a lane queued adds a row, and changes none: so no enqueue waits for another,
+-- and a late commit brings its own look. Who looks takes the rows of the lane
+-- away, in the statement that sees what is left, and writes the next look. A
+-- part's look is the earliest of its rows; a part in which a job waits always
+-- has one.
+CREATE TABLE ebb_look (
+    look_at      timestamptz NOT NULL,
+    queue_number integer     NOT NULL,
+    priority     smallint    NOT NULL,
+    retrying     boolean     NOT NULL,
+    target       text COLLATE "C" NOT NULL,
+    kind         text COLLATE "C" NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+
+CREATE INDEX ebb_look_due ON ebb_look (queue_number, kind, retrying, look_at, target);
+CREATE INDEX ebb_look_lane ON ebb_look (target, queue_number, kind, retrying, priority);
+
+-- What guards a target, changed by compare-and-swap on version. state and
+-- grants are JSON that no statement looks into. Most of a page is free: a swap
+-- stays on it.
+CREATE TABLE ebb_gate (
+    version  bigint  NOT NULL,
+    open_at  timestamptz,                          -- NULL = now
+    room     integer NOT NULL,
+    target   text COLLATE "C" NOT NULL,
+    state    text    NOT NULL,
+    grants   text    NOT NULL,                     -- which process holds how many permits
+    disabled text    NOT NULL,
+    policy   text    NOT NULL,
+    CONSTRAINT ebb_gate_pkey PRIMARY KEY (target)
+) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
+
+-- Keys whose head is to be found anew, as a job of theirs has moved. Mostly a
+-- row goes in the transaction that wrote it. It stays where an enqueue of the
+-- key is open, and is worked off later.
+CREATE TABLE ebb_note (
+    seq   bigint  NOT NULL,                        -- the job
+    park  boolean NOT NULL,                        -- it failed: those behind it are parked
+    taken boolean NOT NULL DEFAULT false,          -- only within a transaction
+    queue text COLLATE "C" NOT NULL,
+    key   text COLLATE "C" NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Kinds that start nothing.
+CREATE TABLE ebb_paused (
+    kind text COLLATE "C" NOT NULL,
+    CONSTRAINT ebb_paused_pkey PRIMARY KEY (kind)
+);
+
+CREATE TABLE ebb_periodic (
+    next_at timestamptz,
+    last_at timestamptz,
+    name    text COLLATE "C" NOT NULL,
+    cron    text  NOT NULL,
+    zone    text  NOT NULL,
+    missed  text  NOT NULL,
+    job     jsonb NOT NULL,
+    CONSTRAINT ebb_periodic_pkey PRIMARY KEY (name)
 );
 
 -- Succeeded and cancelled jobs. The columns from run_by to run_version are the
@@ -88,6 +176,7 @@ CREATE TABLE ebb_done (
     deadline_at    timestamptz,
     first_start_at timestamptz,
     last_delay     bigint,
+    held           bigint,
     run_by         bigint,                         -- its process; NULL = no start succeeded
     run_from       timestamptz,
     run_until      timestamptz,
@@ -110,6 +199,7 @@ CREATE TABLE ebb_done (
     result         bytea,
     target         text COLLATE "C",
     key            text COLLATE "C",
+    key_rule       text COLLATE "C",
     unique_key     text COLLATE "C",
     batch          text COLLATE "C",
     trace          text COLLATE "C",
@@ -133,6 +223,7 @@ CREATE TABLE ebb_dead (
     deadline_at    timestamptz,
     first_start_at timestamptz,
     last_delay     bigint,
+    held           bigint,
     starts         integer,
     attempts       integer,
     waits          integer,
@@ -147,6 +238,7 @@ CREATE TABLE ebb_dead (
     args           bytea,
     target         text COLLATE "C",
     key            text COLLATE "C",
+    key_rule       text COLLATE "C",
     unique_key     text COLLATE "C",
     batch          text COLLATE "C",
     trace          text COLLATE "C",
@@ -159,6 +251,7 @@ CREATE TABLE ebb_dead (
     CONSTRAINT ebb_dead_pkey PRIMARY KEY (seq)
 );
 
+CREATE INDEX ebb_dead_key ON ebb_dead (queue, key, seq) WHERE key IS NOT NULL AND key_rule IS NULL;
 CREATE INDEX ebb_dead_ended ON ebb_dead (ended_at);
 CREATE INDEX ebb_dead_group ON ebb_dead (coalesce(fingerprint, ''), kind, queue, coalesce(last_class, ''), cause, ended_at, seq);
 
@@ -170,6 +263,7 @@ CREATE TABLE ebb_parked (
     deadline_at    timestamptz,
     first_start_at timestamptz,
     last_delay     bigint,
+    held           bigint,
     starts         integer,
     attempts       integer,
     waits          integer,
@@ -177,7 +271,7 @@ CREATE TABLE ebb_parked (
     crashes        integer,
     epoch          integer     NOT NULL,
     priority       smallint    NOT NULL,
-    cause          text COLLATE "C" NOT NULL,      -- config | no_progress | host_lost | target_down | disabled
+    cause          text COLLATE "C" NOT NULL,      -- config | no_progress | host_lost | target_down | disabled | head_failed
     queue          text COLLATE "C" NOT NULL,
     kind           text COLLATE "C" NOT NULL,
     config         text COLLATE "C",               -- fingerprint of the config that parked it
@@ -185,6 +279,7 @@ CREATE TABLE ebb_parked (
     args           bytea,
     target         text COLLATE "C",
     key            text COLLATE "C",
+    key_rule       text COLLATE "C",
     unique_key     text COLLATE "C",
     batch          text COLLATE "C",
     trace          text COLLATE "C",
@@ -197,6 +292,7 @@ CREATE TABLE ebb_parked (
     CONSTRAINT ebb_parked_pkey PRIMARY KEY (seq)
 );
 
+CREATE INDEX ebb_parked_key ON ebb_parked (queue, key, seq) WHERE key IS NOT NULL;
 CREATE INDEX ebb_parked_kind ON ebb_parked (kind, cause);
 
 -- The ledger of starts that did not succeed; append-only. A lease ends once,
@@ -247,6 +343,8 @@ CREATE TABLE ebb_queue (
     name   text COLLATE "C" NOT NULL,
     paused boolean NOT NULL DEFAULT false,
     strict boolean NOT NULL DEFAULT false,         -- one lane, one slot
+    concurrency integer NOT NULL DEFAULT 0,        -- limits over all processes; 0 = none
+    rate double precision NOT NULL DEFAULT 0,
     CONSTRAINT ebb_queue_pkey PRIMARY KEY (name),
     CONSTRAINT ebb_queue_number UNIQUE (number)
 );
@@ -300,35 +398,35 @@ CREATE TABLE ebb_audit (
 
 -- One shape for every job, wherever it stands.
 CREATE VIEW ebb_live_view AS
-SELECT seq, due_at, enqueued_at, deadline_at, first_start_at, last_delay, starts, attempts, waits, idle, crashes, epoch,
-       priority, queue, kind, policy, args, target, key, unique_key, batch, trace, free, last_class, last_error,
+SELECT seq, due_at, enqueued_at, deadline_at, first_start_at, last_delay, held, starts, attempts, waits, idle, crashes, epoch,
+       priority, queue, kind, policy, args, target, key, key_rule, unique_key, batch, trace, free, last_class, last_error,
        fingerprint, version, progress,
-       process, leased_at, begun, CASE WHEN process IS NULL THEN 'queued' ELSE 'running' END AS state,
+       process, leased_at, begun, blocked IS NOT NULL AS blocked, CASE WHEN process IS NULL THEN 'queued' ELSE 'running' END AS state,
        NULL::text COLLATE "C" AS cause, NULL::text COLLATE "C" AS config, NULL::timestamptz AS ended_at, NULL::bytea AS result
   FROM ebb_job;
 
 CREATE VIEW ebb_done_view AS
-SELECT seq, due_at, enqueued_at, deadline_at, first_start_at, last_delay, starts, attempts, waits, idle, crashes, epoch,
-       priority, queue, kind, policy, args, target, key, unique_key, batch, trace, free, last_class, last_error,
+SELECT seq, due_at, enqueued_at, deadline_at, first_start_at, last_delay, held, starts, attempts, waits, idle, crashes, epoch,
+       priority, queue, kind, policy, args, target, key, key_rule, unique_key, batch, trace, free, last_class, last_error,
        fingerprint, version, progress,
-       NULL::bigint AS process, NULL::timestamptz AS leased_at, false AS begun,
+       NULL::bigint AS process, NULL::timestamptz AS leased_at, false AS begun, false AS blocked,
        CASE WHEN cancelled THEN 'cancelled' ELSE 'succeeded' END AS state,
        NULL::text COLLATE "C" AS cause, NULL::text COLLATE "C" AS config, ended_at, result
   FROM ebb_done;
 
 CREATE VIEW ebb_dead_view AS
-SELECT seq, due_at, enqueued_at, deadline_at, first_start_at, last_delay, starts, attempts, waits, idle, crashes, epoch,
-       priority, queue, kind, policy, args, target, key, unique_key, batch, trace, free, last_class, last_error,
+SELECT seq, due_at, enqueued_at, deadline_at, first_start_at, last_delay, held, starts, attempts, waits, idle, crashes, epoch,
+       priority, queue, kind, policy, args, target, key, key_rule, unique_key, batch, trace, free, last_class, last_error,
        fingerprint, version, progress,
-       NULL::bigint AS process, NULL::timestamptz AS leased_at, false AS begun, 'failed' AS state,
+       NULL::bigint AS process, NULL::timestamptz AS leased_at, false AS begun, false AS blocked, 'failed' AS state,
        cause, NULL::text COLLATE "C" AS config, ended_at, NULL::bytea AS result
   FROM ebb_dead;
 
 CREATE VIEW ebb_parked_view AS
-SELECT seq, due_at, enqueued_at, deadline_at, first_start_at, last_delay, starts, attempts, waits, idle, crashes, epoch,
-       priority, queue, kind, policy, args, target, key, unique_key, batch, trace, free, last_class, last_error,
+SELECT seq, due_at, enqueued_at, deadline_at, first_start_at, last_delay, held, starts, attempts, waits, idle, crashes, epoch,
+       priority, queue, kind, policy, args, target, key, key_rule, unique_key, batch, trace, free, last_class, last_error,
        fingerprint, version, progress,
-       NULL::bigint AS process, NULL::timestamptz AS leased_at, false AS begun, 'parked' AS state,
+       NULL::bigint AS process, NULL::timestamptz AS leased_at, false AS begun, false AS blocked, 'parked' AS state,
        cause, config, NULL::timestamptz AS ended_at, NULL::bytea AS result
   FROM ebb_parked;
 
@@ -341,6 +439,6 @@ UNION ALL SELECT * FROM ebb_parked_view;
 -- down
 
 DROP VIEW ebb_all_view, ebb_parked_view, ebb_dead_view, ebb_done_view, ebb_live_view;
-DROP TABLE ebb_audit, ebb_redrive, ebb_group, ebb_tally, ebb_queue, ebb_process, ebb_attempt, ebb_parked, ebb_dead,
+DROP TABLE ebb_periodic, ebb_paused, ebb_note, ebb_gate, ebb_look, ebb_reserved, ebb_audit, ebb_redrive, ebb_group, ebb_tally, ebb_queue, ebb_process, ebb_attempt, ebb_parked, ebb_dead,
            ebb_done, ebb_unique, ebb_job;
 DROP SEQUENCE ebb_seq;

@@ -1,3 +1,8 @@
+-- fragment: gone_failed
+noted AS (
+    INSERT INTO ebb_note (seq, park, queue, key) SELECT seq, coalesce(key_rule = 'park', false), queue, key FROM gone WHERE key IS NOT NULL
+)
+
 -- name: expire
 -- $1 now, $2 rows at most.
 WITH clock AS MATERIALIZED (SELECT coalesce($1::timestamptz, now()) AS now),
@@ -10,9 +15,8 @@ late AS MATERIALIZED (
        FOR UPDATE SKIP LOCKED
 ),
 gone AS (DELETE FROM ebb_job j USING late WHERE j.seq = late.seq RETURNING j.*),
-freed AS (
-    DELETE FROM ebb_unique u USING gone WHERE gone.unique_key IS NOT NULL AND u.key = gone.unique_key
-),
+/*gone_freed*/,
+/*gone_failed*/,
 counted AS (
     INSERT INTO ebb_tally (queue, queued, failed) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
 ),
@@ -48,11 +52,19 @@ WITH old AS MATERIALIZED (
      ORDER BY ended_at
      LIMIT $2
 ),
-gone AS (DELETE FROM ebb_dead d USING old WHERE d.seq = old.seq RETURNING d.seq, d.queue, d.fingerprint, d.kind, d.last_class, d.cause),
+gone AS (DELETE FROM ebb_dead d USING old WHERE d.seq = old.seq RETURNING d.seq, d.queue, d.fingerprint, d.kind, d.last_class, d.cause, d.key),
 ledger AS (DELETE FROM ebb_attempt a USING gone WHERE a.seq = gone.seq),
 /*ungrouped*/,
+/*gone_noted*/,
 counted AS (INSERT INTO ebb_tally (queue, failed) SELECT queue, -count(*) FROM gone GROUP BY queue)
 SELECT count(*) FROM gone
+
+-- name: drop_reserved
+-- Unique keys whose time is over.
+WITH old AS MATERIALIZED (
+    SELECT ctid AS tid FROM ebb_reserved WHERE until <= coalesce($1::timestamptz, now()) ORDER BY until LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+DELETE FROM ebb_reserved WHERE ctid = ANY (ARRAY (SELECT tid FROM old))
 
 -- name: worth_folding
 -- Folding writes every sum anew: not before there is much to add up.

@@ -1,13 +1,31 @@
 -- fragment: revive
 -- Queued again by an order: fresh attempts, due now, no deadline that has
--- passed.
-INSERT INTO ebb_job (seq, due_at, enqueued_at, deadline_at, starts, epoch, priority, queue, kind, policy, args, target, key,
-                     unique_key, batch, trace, last_class, last_error, fingerprint, version, progress, queue_number)
-SELECT seq, now, enqueued_at, CASE WHEN deadline_at >= now THEN deadline_at END, starts, epoch, priority, queue, kind, policy,
-       args, target, key, unique_key, batch, trace, last_class, last_error, fingerprint, version, progress,
-       (SELECT number FROM ebb_queue WHERE name = gone.queue)
-  FROM gone, clock
-RETURNING seq
+-- passed. One with a key is blocked until its note is worked off.
+added AS (
+    INSERT INTO ebb_job (seq, due_at, enqueued_at, deadline_at, starts, epoch, priority, queue, kind, policy, args, target, key, key_rule,
+                         unique_key, batch, trace, last_class, last_error, fingerprint, version, progress, queue_number, lane, blocked)
+    SELECT seq, now, enqueued_at, CASE WHEN deadline_at >= now THEN deadline_at END, starts, epoch, priority, queue, kind, policy,
+           args, target, key, key_rule, unique_key, batch, trace, last_class, last_error, fingerprint, version, progress,
+           q.number, /*lane*/, CASE WHEN key IS NOT NULL THEN true END
+      FROM gone JOIN ebb_queue q ON q.name = gone.queue CROSS JOIN clock
+    RETURNING seq, due_at, blocked, /*part*/
+),
+looked AS (
+    INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
+    SELECT min(due_at), /*part*/ FROM added WHERE lane IS NOT NULL AND blocked IS NULL GROUP BY /*part*/
+),
+/*gone_noted*/
+SELECT seq FROM added
+
+-- fragment: gone_noted
+noted AS (
+    INSERT INTO ebb_note (seq, park, queue, key) SELECT seq, false, queue, key FROM gone WHERE key IS NOT NULL
+)
+
+-- fragment: gone_freed
+freed AS (
+    DELETE FROM ebb_unique u USING gone WHERE gone.unique_key IS NOT NULL AND u.key = gone.unique_key
+)
 
 -- fragment: clock
 clock AS MATERIALIZED (SELECT coalesce($1::timestamptz, now()) AS now)
@@ -24,7 +42,7 @@ gone AS (DELETE FROM ebb_dead WHERE seq = ANY ($2::bigint[]) RETURNING *),
 counted AS (
     INSERT INTO ebb_tally (queue, failed, queued) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
 ),
-/*ungrouped*/
+/*ungrouped*/,
 /*revive*/
 
 -- name: revive_parked
@@ -32,7 +50,7 @@ WITH /*clock*/,
 gone AS (DELETE FROM ebb_parked WHERE seq = ANY ($2::bigint[]) RETURNING *),
 counted AS (
     INSERT INTO ebb_tally (queue, parked, queued) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
-)
+),
 /*revive*/
 
 -- name: revive_config
@@ -43,7 +61,7 @@ gone AS (
 ),
 counted AS (
     INSERT INTO ebb_tally (queue, parked, queued) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
-)
+),
 /*revive*/
 
 -- name: order_cancel
@@ -53,9 +71,8 @@ UPDATE ebb_job SET ordered = true WHERE seq = $1 RETURNING process IS NOT NULL
 -- name: cancel_parked
 WITH /*clock*/,
 gone AS (DELETE FROM ebb_parked WHERE seq = $2 RETURNING *),
-freed AS (
-    DELETE FROM ebb_unique u USING gone WHERE gone.unique_key IS NOT NULL AND u.key = gone.unique_key
-),
+/*gone_freed*/,
+/*gone_noted*/,
 counted AS (INSERT INTO ebb_tally (queue, parked, cancelled) SELECT queue, -1, 1 FROM gone)
 INSERT INTO ebb_done (/*moved*/, cancelled, ended_at)
 SELECT /*moved*/, true, now FROM gone, clock
@@ -66,9 +83,17 @@ SELECT state FROM ebb_all_view WHERE seq = $1
 -- name: due_now
 -- Written anew instead of updated: a claim that saw the old row must find it
 -- gone (see claim).
-WITH gone AS (DELETE FROM ebb_job WHERE seq = $1 AND process IS NULL RETURNING *)
-INSERT INTO ebb_job (/*moved*/, ordered, queue_number)
-SELECT seq, least(due_at, coalesce($2::timestamptz, now())), /*after_due*/, ordered, queue_number FROM gone
+WITH gone AS (DELETE FROM ebb_job WHERE seq = $1 AND process IS NULL RETURNING *),
+added AS (
+    INSERT INTO ebb_job (/*moved*/, ordered, queue_number, lane, blocked, retrying)
+    SELECT seq, least(due_at, coalesce($2::timestamptz, now())), /*after_due*/, ordered, queue_number, lane, blocked, retrying FROM gone
+    RETURNING seq, due_at, blocked, /*part*/
+),
+looked AS (
+    INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
+    SELECT greatest(due_at, coalesce($2, now())), /*part*/ FROM added WHERE lane IS NOT NULL AND blocked IS NULL
+)
+SELECT seq FROM added
 
 -- name: dead_key
 SELECT unique_key FROM ebb_dead WHERE seq = $1 FOR UPDATE
@@ -85,8 +110,45 @@ INSERT INTO ebb_queue (name, paused) VALUES ($1, $2) ON CONFLICT (name) DO UPDAT
 -- name: strict
 SELECT strict FROM ebb_queue WHERE name = $1
 
+-- name: limit_queue
+INSERT INTO ebb_queue (name, concurrency, rate) VALUES ($1, $2, $3)
+ON CONFLICT (name) DO UPDATE SET concurrency = excluded.concurrency, rate = excluded.rate
+
+-- name: rearrange
+-- The jobs of a queue go where they now belong: nobody else writes jobs
+-- meanwhile (see lock_claims), so they may be updated in place. $1 the queue,
+-- $2 now, NULL = none: then the looks are at the due times.
+WITH moved AS (
+    UPDATE ebb_job j
+       SET lane = /*lane*/
+      FROM ebb_queue q
+     WHERE q.name = $1 AND j.queue_number = q.number AND lane IS DISTINCT FROM /*lane*/
+    RETURNING j.process, j.due_at, j.blocked, /*j.part*/
+)
+INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
+SELECT greatest(min(due_at), $2::timestamptz), /*part*/
+  FROM moved
+ WHERE lane IS NOT NULL AND blocked IS NULL AND process IS NULL
+ GROUP BY /*part*/
+
+-- name: forget_looks
+-- Of lanes that the queue no longer has.
+DELETE FROM ebb_look l
+ USING ebb_queue q
+ WHERE q.name = $1 AND l.queue_number = q.number
+   AND (q.strict OR q.concurrency = 0 AND q.rate = 0 AND l.target = 'queue:' || q.name)
+
+-- name: pause_kind
+INSERT INTO ebb_paused (kind) VALUES ($1) ON CONFLICT DO NOTHING
+
+-- name: resume_kind
+DELETE FROM ebb_paused WHERE kind = $1
+
+-- name: paused_kinds
+SELECT kind FROM ebb_paused ORDER BY kind
+
 -- name: lock_claims
--- Waits for claims that began while the queue was not strict.
+-- Waits for whoever writes jobs, and keeps others waiting.
 LOCK TABLE ebb_job IN SHARE ROW EXCLUSIVE MODE
 
 -- name: strict_queue

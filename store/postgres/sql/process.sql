@@ -18,6 +18,7 @@ SELECT pg_advisory_xact_lock(1700946274, ($1::bigint & 2147483647)::int)
 
 -- name: leave
 DELETE FROM ebb_process WHERE id = $1 AND (SELECT coalesce(sum(running), 0) FROM ebb_tally WHERE process = $1) = 0
+   AND NOT EXISTS (SELECT FROM ebb_gate WHERE grants LIKE $2)
 
 -- name: remove_process
 DELETE FROM ebb_process WHERE id = $1 AND beat = $2

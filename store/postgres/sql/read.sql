@@ -1,5 +1,5 @@
 -- fragment: job
-/*moved*/, process, leased_at, begun, state, cause, config, ended_at, result
+/*moved*/, process, leased_at, begun, blocked, state, cause, config, ended_at, result
 
 -- name: job
 SELECT /*job*/ FROM ebb_all_view WHERE seq = $1
@@ -29,16 +29,27 @@ SELECT seq, run_by, run_from, run_until, NULL, NULL, run_held, NULL, epoch, run_
 SELECT EXISTS (SELECT FROM ebb_all_view WHERE seq = $1)
 
 -- name: queues_declared
-SELECT q.name, q.paused, q.strict,
-       (SELECT min(found.due_at)
-          FROM generate_series(0, 9) AS level (priority)
-         CROSS JOIN LATERAL (
-            SELECT due_at
-              FROM ebb_job
-             WHERE queue_number = q.number AND priority = level.priority AND process IS NULL
-             ORDER BY due_at
-             LIMIT 1) AS found)
+SELECT q.name, q.paused, q.strict, q.concurrency, q.rate, least(plain.due_at, lane.due_at)
   FROM ebb_queue q
+ CROSS JOIN LATERAL (
+    SELECT min(found.due_at) AS due_at
+      FROM generate_series(0, 9) AS level (priority)
+     CROSS JOIN LATERAL (
+        SELECT due_at
+          FROM ebb_job
+         WHERE queue_number = q.number AND priority = level.priority AND lane IS NULL AND blocked IS NULL AND process IS NULL
+         ORDER BY due_at
+         LIMIT 1) AS found) AS plain
+ CROSS JOIN LATERAL (
+    SELECT min(found.due_at) AS due_at
+      FROM (SELECT DISTINCT target, kind, retrying, priority FROM ebb_look WHERE queue_number = q.number) AS p
+     CROSS JOIN LATERAL (
+        SELECT due_at
+          FROM ebb_job
+         WHERE queue_number = q.number AND lane = p.target AND kind = p.kind AND retrying = p.retrying AND priority = p.priority
+           AND blocked IS NULL AND process IS NULL
+         ORDER BY due_at
+         LIMIT 1) AS found) AS lane
 
 -- name: tallies
 SELECT queue, sum(queued)::bigint, sum(running)::bigint, sum(succeeded)::bigint, sum(failed)::bigint, sum(parked)::bigint,
@@ -83,7 +94,9 @@ SELECT coalesce(fingerprint, '') AS fingerprint, kind, queue, coalesce(last_clas
  LIMIT $1
 
 -- name: ahead
-WITH self AS MATERIALIZED (SELECT queue_number, priority, due_at, seq FROM ebb_job WHERE seq = $1 AND process IS NULL),
+-- In the plain lane each priority is a stretch of its index; in another, the
+-- lane is one, and its jobs are looked at one by one.
+WITH self AS MATERIALIZED (SELECT queue_number, lane, priority, due_at, seq FROM ebb_job WHERE seq = $1 AND process IS NULL),
 clock AS MATERIALIZED (SELECT coalesce($2::timestamptz, now()) AS now)
 SELECT count(*)
   FROM (SELECT
@@ -93,10 +106,23 @@ SELECT count(*)
          CROSS JOIN LATERAL (
             SELECT
               FROM ebb_job other
-             WHERE other.queue_number = self.queue_number AND other.priority = level.priority AND other.due_at <= clock.now
+             WHERE self.lane IS NULL
+               AND other.queue_number = self.queue_number AND other.priority = level.priority AND other.due_at <= clock.now
                AND (level.priority < self.priority OR (other.due_at, other.seq) < (self.due_at, self.seq))
-               AND other.process IS NULL
+               AND other.lane IS NULL AND other.blocked IS NULL AND other.process IS NULL
                AND (other.deadline_at IS NULL OR other.deadline_at >= clock.now)
              LIMIT $3) AS before
          WHERE level.priority <= self.priority
+        UNION ALL
+        SELECT
+          FROM self
+         CROSS JOIN clock
+         CROSS JOIN LATERAL (
+            SELECT
+              FROM ebb_job other
+             WHERE other.queue_number = self.queue_number AND other.lane = self.lane AND other.due_at <= clock.now
+               AND (other.priority, other.due_at, other.seq) < (self.priority, self.due_at, self.seq)
+               AND other.lane IS NOT NULL AND other.blocked IS NULL AND other.process IS NULL
+               AND (other.deadline_at IS NULL OR other.deadline_at >= clock.now)
+             LIMIT $3) AS before
          LIMIT $3) AS part

@@ -40,7 +40,7 @@ ended AS (
 (SELECT s_seq, s_free, at::int AS place FROM unnest($3::bigint[], $5::bytea[]) WITH ORDINALITY AS s (s_seq, s_free, at)) AS settles
 
 -- fragment: history
-/*s_first_start_at*/, /*s_last_delay*/, /*s_starts*/, /*s_attempts*/, /*s_waits*/, /*s_idle*/, /*s_crashes*/, ($5::bytea[])[place]
+/*s_first_start_at*/, /*s_last_delay*/, /*s_starts*/, /*s_attempts*/, /*s_waits*/, /*s_idle*/, /*s_crashes*/, ($5::bytea[])[place], /*s_held*/
 
 -- fragment: last
 CASE WHEN /*failed*/ THEN /*a_class*/ ELSE last_class END, CASE WHEN /*failed*/ THEN /*a_error*/ ELSE last_error END,
@@ -49,7 +49,8 @@ CASE WHEN /*failed*/ THEN /*s_fingerprint*/ ELSE fingerprint END, CASE WHEN /*fa
 -- fragment: remembered
 due_at = coalesce(/*s_due_at*/, /*now*/ + coalesce(/*s_wait*/, 0) * interval '1 microsecond'),
            first_start_at = /*s_first_start_at*/, last_delay = /*s_last_delay*/, starts = /*s_starts*/, attempts = /*s_attempts*/,
-           waits = /*s_waits*/, idle = /*s_idle*/, crashes = /*s_crashes*/, free = s_free,
+           waits = /*s_waits*/, idle = /*s_idle*/, crashes = /*s_crashes*/, free = s_free, held = /*s_held*/,
+           retrying = /*s_first_start_at*/ IS NOT NULL,
            last_class = CASE WHEN /*failed*/ THEN /*a_class*/ ELSE last_class END,
            last_error = CASE WHEN /*failed*/ THEN /*a_error*/ ELSE last_error END,
            fingerprint = CASE WHEN /*failed*/ THEN /*s_fingerprint*/ ELSE fingerprint END,
@@ -58,6 +59,17 @@ due_at = coalesce(/*s_due_at*/, /*now*/ + coalesce(/*s_wait*/, 0) * interval '1 
 -- fragment: freed
 freed AS (
     DELETE FROM ebb_unique u USING ended WHERE ended.unique_key IS NOT NULL AND u.key = ended.unique_key
+)
+
+-- fragment: noted
+noted AS (
+    INSERT INTO ebb_note (seq, park, queue, key) SELECT seq, false, queue, key FROM ended WHERE key IS NOT NULL
+)
+
+-- fragment: looked
+looked AS (
+    INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
+    SELECT greatest(min(due_at), /*now*/), /*part*/ FROM ended WHERE lane IS NOT NULL AND blocked IS NULL GROUP BY /*part*/
 )
 
 -- name: succeed_fresh
@@ -71,6 +83,7 @@ WITH ended AS (
     RETURNING /*j.kept*/, j.last_class, j.last_error, j.fingerprint, j.version, width_bucket(j.seq, $5::bigint[]) AS place
 ),
 /*freed*/,
+/*noted*/,
 counted AS (
     INSERT INTO ebb_tally (queue, process, running, succeeded) SELECT queue, $1, -count(*), count(*) FROM ended GROUP BY queue
 ),
@@ -86,20 +99,21 @@ SELECT refused
  WHERE (SELECT count(*) FROM ended) < cardinality($5) AND refused NOT IN (SELECT seq FROM ended)
 
 -- name: succeed
--- Also cancelled, if $38 says so. A start that succeeded stands in the row.
+-- Also cancelled, if $39 says so. A start that succeeded stands in the row.
 WITH /*gone*/,
 /*freed*/,
+/*noted*/,
 recorded AS (
     INSERT INTO ebb_attempt (/*attempt_columns*/)
     SELECT /*attempt*/ FROM ended WHERE /*failed*/
 ),
 counted AS (
     INSERT INTO ebb_tally (queue, process, running, succeeded, cancelled)
-    SELECT queue, $1, -count(*), CASE WHEN $38 THEN 0 ELSE count(*) END, CASE WHEN $38 THEN count(*) ELSE 0 END FROM ended GROUP BY queue
+    SELECT queue, $1, -count(*), CASE WHEN $39 THEN 0 ELSE count(*) END, CASE WHEN $39 THEN count(*) ELSE 0 END FROM ended GROUP BY queue
 )
 INSERT INTO ebb_done (/*kept*/, /*history_columns*/, /*last_columns*/, cancelled, ended_at, result,
                       run_by, run_start, run_from, run_until, run_held_by, run_held, run_version)
-SELECT /*kept*/, /*history*/, /*last*/, $38::boolean, /*now*/, ($4::bytea[])[place],
+SELECT /*kept*/, /*history*/, /*last*/, $39::boolean, /*now*/, ($4::bytea[])[place],
        CASE WHEN /*a_outcome*/ = 1 THEN $1 END, CASE WHEN /*a_outcome*/ = 1 THEN coalesce(/*a_start*/, 0) END,
        CASE WHEN /*a_outcome*/ = 1 THEN /*a_started_at*/ END, CASE WHEN /*a_outcome*/ = 1 THEN /*a_ended_at*/ END,
        CASE WHEN /*a_outcome*/ = 1 THEN /*a_held_by*/ END, CASE WHEN /*a_outcome*/ = 1 THEN /*a_held*/ END,
@@ -110,6 +124,9 @@ RETURNING seq
 -- name: fail
 WITH /*gone*/,
 /*freed*/,
+noted AS (
+    INSERT INTO ebb_note (seq, park, queue, key) SELECT seq, coalesce(key_rule = 'park', false), queue, key FROM ended WHERE key IS NOT NULL
+),
 /*recorded*/,
 counted AS (
     INSERT INTO ebb_tally (queue, process, running, failed) SELECT queue, $1, -count(*), count(*) FROM ended GROUP BY queue
@@ -127,6 +144,7 @@ SELECT seq FROM dead
 
 -- name: park
 WITH /*gone*/,
+/*noted*/,
 /*recorded*/,
 counted AS (
     INSERT INTO ebb_tally (queue, process, running, parked) SELECT queue, $1, -count(*), count(*) FROM ended GROUP BY queue
@@ -143,8 +161,11 @@ WITH ended AS (
        SET process = NULL, leased_at = NULL, begun = false, /*remembered*/
       FROM /*settles*/
      WHERE j.seq = s_seq AND j.epoch = /*s_epoch*/ AND j.process = $1
-    RETURNING j.seq, j.queue, place, CASE WHEN NOT j.ordered AND /*failed*/ THEN j.due_at END AS a_due_at
+    RETURNING j.seq, j.queue, place, CASE WHEN NOT j.ordered AND /*failed*/ THEN j.due_at END AS a_due_at,
+              j.due_at, j.key, j.blocked, /*j.part*/
 ),
+/*noted*/,
+/*looked*/,
 /*recorded*/,
 counted AS (
     INSERT INTO ebb_tally (queue, process, queued, running) SELECT queue, $1, count(*), -count(*) FROM ended GROUP BY queue

@@ -5,7 +5,8 @@
 SELECT pg_advisory_xact_lock_shared(1700946274, ($1::bigint & 2147483647)::int),
        EXISTS (SELECT FROM ebb_process WHERE id = $1),
        now(),
-       ARRAY (SELECT name FROM ebb_queue WHERE strict AND name = ANY ($2::text[]))
+       ARRAY (SELECT name FROM ebb_queue WHERE strict AND name = ANY ($2::text[])),
+       EXISTS (SELECT FROM ebb_note)
 
 -- name: begin
 -- $1 process, $2 and $3 leases, $4 now. What has begun is answered again.
@@ -16,32 +17,37 @@ UPDATE ebb_job j
 RETURNING j.seq
 
 -- name: release
--- $1 process, $2 and $3 leases.
-WITH free AS (
+-- $1 process, $2 now, $3 and $4 leases.
+WITH ended AS (
     UPDATE ebb_job j
-       SET process = NULL, leased_at = NULL, begun = false
-      FROM unnest($2::bigint[], $3::bigint[]) AS ref (seq, epoch)
+       SET process = NULL, leased_at = NULL, begun = false, retrying = first_start_at IS NOT NULL
+      FROM unnest($3::bigint[], $4::bigint[]) AS ref (seq, epoch)
      WHERE j.seq = ref.seq AND j.epoch = ref.epoch AND j.process = $1
-    RETURNING j.seq, j.queue, j.priority, j.due_at
+    RETURNING j.seq, j.queue, j.due_at, j.key, j.blocked, /*j.part*/
 ),
+/*noted*/,
+/*looked*/,
 counted AS (
-    INSERT INTO ebb_tally (queue, process, queued, running) SELECT queue, $1, count(*), -count(*) FROM free GROUP BY queue
+    INSERT INTO ebb_tally (queue, process, queued, running) SELECT queue, $1, count(*), -count(*) FROM ended GROUP BY queue
 )
-SELECT seq, queue, priority, due_at FROM free
+SELECT seq, queue, due_at, lane IS NULL FROM ended
 
 -- name: end_ordered
 -- Leases that ended to queued under a cancel order: the job is cancelled.
 WITH gone AS (
     DELETE FROM ebb_job WHERE ordered AND process IS NULL RETURNING *
 ),
-freed AS (
-    DELETE FROM ebb_unique u USING gone WHERE gone.unique_key IS NOT NULL AND u.key = gone.unique_key
-),
+/*gone_freed*/,
+/*gone_noted*/,
 counted AS (
     INSERT INTO ebb_tally (queue, queued, cancelled) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
 )
 INSERT INTO ebb_done (/*moved*/, cancelled, ended_at)
 SELECT /*moved*/, true, coalesce($1::timestamptz, now()) FROM gone
+
+-- fragment: kinds
+-- Those asked for, without the paused.
+(ARRAY (SELECT asked FROM unnest($3::text[]) AS asked WHERE NOT EXISTS (SELECT FROM ebb_paused WHERE kind = asked)))::text[]
 
 -- name: claim
 -- $1 process, $2 queue, $3 kinds, $4 limit, $5 now. The arrays are the ranges
@@ -64,7 +70,8 @@ WITH picked AS MATERIALIZED (
                AND (due_at, seq) > (range.low_at, range.low_seq)
                AND (due_at, seq) <= (range.high_at, range.high_seq)
                AND due_at <= coalesce($5::timestamptz, now())
-               AND process IS NULL AND kind = ANY ($3::text[])
+               AND lane IS NULL AND blocked IS NULL
+               AND process IS NULL AND kind = ANY (/*kinds*/)
                AND (deadline_at IS NULL OR deadline_at >= coalesce($5, now()))
              ORDER BY due_at, seq
              LIMIT $4
@@ -97,7 +104,7 @@ WITH head AS MATERIALIZED (
           FROM ebb_job
          WHERE queue_number = (SELECT number FROM ebb_queue WHERE name = $2) AND priority = level.priority
            AND due_at <= coalesce($5::timestamptz, now())
-           AND process IS NULL
+           AND lane IS NULL AND blocked IS NULL AND process IS NULL
            AND (deadline_at IS NULL OR deadline_at >= coalesce($5, now()))
          ORDER BY due_at, seq
          LIMIT 1
@@ -107,7 +114,7 @@ WITH head AS MATERIALIZED (
        AND (SELECT coalesce(sum(running), 0) FROM ebb_tally WHERE queue = $2) = 0
      LIMIT least($4, 1)
 ),
-picked AS MATERIALIZED (SELECT seq FROM head WHERE kind = ANY ($3::text[])),
+picked AS MATERIALIZED (SELECT seq FROM head WHERE kind = ANY (/*kinds*/)),
 counted AS (
     INSERT INTO ebb_tally (queue, process, queued, running)
     SELECT $2, $1, -count(*), count(*) FROM picked HAVING count(*) > 0
@@ -122,22 +129,37 @@ RETURNING /*j.moved*/, j.begun
 UPDATE ebb_job
    SET progress = $4::bytea, first_start_at = $5::timestamptz, last_delay = nullif($6::bigint, 0), starts = nullif($7::int, 0),
        attempts = nullif($8::int, 0), waits = nullif($9::int, 0), idle = nullif($10::int, 0), crashes = nullif($11::int, 0),
-       free = $12::bytea
+       free = $12::bytea, held = nullif($13::bigint, 0)
  WHERE seq = $1 AND epoch = $2 AND process = $3
 
 -- name: next_due
 -- $1 queues, $2 from when on, $3 kinds. Of each queue and priority 64 rows at
 -- most are looked at; if all are of other kinds, the last one's due time will
--- do: nothing of these kinds stands before it.
-SELECT min(found.due_at)
+-- do: nothing of these kinds stands before it. Lanes are not looked at, but
+-- their looks.
+SELECT least(min(found.due_at), min(lane.look_at))
   FROM ebb_queue q
- CROSS JOIN generate_series(0, 9) AS level (priority)
  CROSS JOIN LATERAL (
-    SELECT coalesce(min(first.due_at) FILTER (WHERE first.kind = ANY ($3::text[])),
-                    CASE WHEN count(*) >= 64 THEN max(first.due_at) END) AS due_at
-      FROM (SELECT due_at, kind
-              FROM ebb_job
-             WHERE queue_number = q.number AND priority = level.priority AND due_at >= $2::timestamptz AND process IS NULL
-             ORDER BY due_at
-             LIMIT 64) AS first) AS found
+    SELECT min(part.due_at) AS due_at
+      FROM generate_series(0, 9) AS level (priority)
+     CROSS JOIN LATERAL (
+        SELECT coalesce(min(first.due_at) FILTER (WHERE first.kind = ANY (/*kinds*/)),
+                        CASE WHEN count(*) >= 64 THEN max(first.due_at) END) AS due_at
+          FROM (SELECT due_at, kind
+                  FROM ebb_job
+                 WHERE queue_number = q.number AND priority = level.priority AND due_at >= $2::timestamptz
+                   AND lane IS NULL AND blocked IS NULL AND process IS NULL
+                 ORDER BY due_at
+                 LIMIT 64) AS first) AS part) AS found
+ CROSS JOIN LATERAL (
+    SELECT min(first.look_at) AS look_at
+      FROM unnest(/*kinds*/) AS k (kind)
+     CROSS JOIN (VALUES (false), (true)) AS r (retrying)
+     CROSS JOIN LATERAL (
+        SELECT look_at
+          FROM ebb_look
+         WHERE queue_number = q.number AND kind = k.kind AND retrying = r.retrying AND look_at < /*never*/
+         ORDER BY look_at
+         LIMIT 1) AS first
+     WHERE NOT q.strict) AS lane
  WHERE q.name = ANY ($1::text[]) AND NOT q.paused

@@ -1,0 +1,279 @@
+-- Claims from lanes, and the looks that say which lanes are worth one. See
+-- ebb_look in the schema for the rule that keeps a job from being stranded: a
+-- look goes only in a statement that sees everything which that look stands for.
+
+-- fragment: of_part
+queue_number = p.queue_number AND lane = p.target AND kind = p.kind AND retrying = p.retrying AND priority = p.priority
+           AND lane IS NOT NULL AND blocked IS NULL AND process IS NULL
+
+-- fragment: startable
+(deadline_at IS NULL OR deadline_at >= (SELECT now FROM clock))
+
+-- fragment: lease
+SET process = $1, leased_at = (SELECT now FROM clock), epoch = epoch + 1
+
+-- fragment: left
+-- What is left of a part p without p.seqs: when the first of it is due that may
+-- still start; never, if none may and some wait; NULL if none wait.
+coalesce((SELECT due_at
+            FROM ebb_job
+           WHERE /*of_part*/ AND seq <> ALL (p.seqs) AND /*startable*/
+           ORDER BY due_at, seq
+           LIMIT 1),
+         (SELECT /*never*/ FROM ebb_job WHERE /*of_part*/ AND seq <> ALL (p.seqs) LIMIT 1))
+
+-- fragment: lane_counted
+counted AS (
+    INSERT INTO ebb_tally (queue, process, queued, running) SELECT queue, $1, -count(*), count(*) FROM taken GROUP BY queue
+)
+
+-- name: claim_named
+-- $1 process, $2 now, $3 kinds; then the lanes, each once: $4 queues, $5
+-- targets, $6 most first attempts, $7 retries, $8 most in all, $9 how many
+-- begin. Which parts a lane has is known by its looks.
+WITH clock AS MATERIALIZED (SELECT coalesce($2::timestamptz, now()) AS now),
+parts AS MATERIALIZED (
+    SELECT a.n, a.most, a.begins, l.queue_number, l.target, l.kind, l.retrying, l.priority,
+           CASE WHEN l.retrying THEN a.retries ELSE a.firsts END AS own, array_agg(l.ctid) AS tids, min(l.look_at) AS look_at
+      FROM unnest($4::text[], $5::text[], $6::int[], $7::int[], $8::int[], $9::int[])
+               WITH ORDINALITY AS a (queue, target, firsts, retries, most, begins, n)
+      JOIN ebb_queue q ON q.name = a.queue AND NOT q.paused AND NOT q.strict
+      JOIN ebb_look l ON l.target = a.target AND l.queue_number = q.number AND l.kind = ANY (/*kinds*/)
+     WHERE EXISTS (SELECT FROM ebb_process WHERE id = $1)
+     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
+    HAVING least(a.most, CASE WHEN l.retrying THEN a.retries ELSE a.firsts END) > 0
+),
+got AS MATERIALIZED (
+    SELECT p.*, coalesce(f.rows, '{}') AS rows, coalesce(f.seqs, '{}') AS seqs, f.dues, f.suspects
+      FROM parts p
+     CROSS JOIN LATERAL (
+        SELECT array_agg(tid) AS rows, array_agg(seq) AS seqs, array_agg(due_at) AS dues, array_agg(suspect) AS suspects
+          FROM (SELECT ctid AS tid, seq, due_at, coalesce(crashes, 0) >= 2 AS suspect
+                  FROM ebb_job
+                 WHERE /*of_part*/ AND due_at <= (SELECT now FROM clock) AND /*startable*/
+                 ORDER BY due_at, seq
+                 LIMIT least(p.most, p.own)
+                   FOR UPDATE SKIP LOCKED) AS found) AS f
+),
+chosen AS (
+    SELECT n, tid, NOT suspect AND sum((NOT suspect)::int) OVER line <= begins AS begins
+      FROM (SELECT *, row_number() OVER line AS place
+              FROM (SELECT n, most, begins, own, priority, f.*,
+                           row_number() OVER (PARTITION BY n, retrying ORDER BY priority, f.due_at, f.seq) AS rank
+                      FROM got CROSS JOIN unnest(rows, seqs, dues, suspects) AS f (tid, seq, due_at, suspect)) AS ranked
+             WHERE rank <= own
+            WINDOW line AS (PARTITION BY n ORDER BY priority, due_at, seq)) AS placed
+     WHERE place <= most
+    WINDOW line AS (PARTITION BY n ORDER BY priority, due_at, seq)
+),
+taken AS (
+    UPDATE ebb_job j
+       /*lease*/, begun = chosen.begins
+      FROM chosen
+     WHERE j.ctid = chosen.tid
+    RETURNING chosen.n, /*j.moved*/, j.begun
+),
+/*lane_counted*/,
+-- Parts of which all that is due was taken, or that have too many looks.
+ended AS MATERIALIZED (
+    SELECT p.*, CASE WHEN spent THEN /*left*/ ELSE look_at END AS next_at
+      FROM (SELECT *, cardinality(seqs) < least(most, own)
+                      AND sum(cardinality(seqs)) OVER (PARTITION BY n) <= most
+                      AND sum(cardinality(seqs)) OVER (PARTITION BY n, retrying) <= own AS spent
+              FROM got) AS p
+     WHERE spent OR cardinality(tids) > 8
+),
+over AS MATERIALIZED (
+    SELECT * FROM ended WHERE NOT spent OR next_at IS NULL OR next_at > (SELECT now FROM clock)
+),
+doomed AS MATERIALIZED (
+    SELECT ctid AS tid FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT unnest(tids) FROM over)) FOR UPDATE SKIP LOCKED
+),
+cleared AS (DELETE FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT tid FROM doomed))),
+looked AS (
+    INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
+    SELECT CASE WHEN spent THEN greatest(next_at, look_at) ELSE next_at END, queue_number, priority, retrying, target, kind
+      FROM over
+     WHERE next_at IS NOT NULL
+)
+SELECT * FROM taken
+
+-- name: discover
+-- $1 process, $2 now, $3 kinds, $4 queue, $5 most lanes, $6 first attempts and
+-- $7 retries of each, $8 most in all.
+--
+-- Looks are locked, not rows, until it is clear which rows are taken: of many
+-- lanes each gives a few. How many are looked at follows from how many lanes
+-- there are, four times of what each would give if all gave the same.
+WITH clock AS MATERIALIZED (SELECT coalesce($2::timestamptz, now()) AS now),
+q AS MATERIALIZED (
+    SELECT number FROM ebb_queue WHERE name = $4 AND NOT paused AND NOT strict AND EXISTS (SELECT FROM ebb_process WHERE id = $1)
+),
+lanes AS MATERIALIZED (
+    SELECT DISTINCT q.number, l.target
+      FROM q
+     CROSS JOIN unnest(/*kinds*/) AS k (kind)
+     CROSS JOIN (VALUES (false, $6::int), (true, $7::int)) AS r (retrying, most)
+     CROSS JOIN LATERAL (
+        SELECT target
+          FROM ebb_look
+         WHERE queue_number = q.number AND kind = k.kind AND retrying = r.retrying AND look_at <= (SELECT now FROM clock)
+         ORDER BY look_at, target
+         LIMIT 2 * $5::int + 16
+           FOR UPDATE SKIP LOCKED) AS l
+     WHERE r.most > 0
+),
+looks AS MATERIALIZED (
+    SELECT l.ctid AS tid, l.*
+      FROM lanes JOIN ebb_look l ON l.target = lanes.target AND l.queue_number = lanes.number
+     WHERE l.kind = ANY (/*kinds*/) AND CASE WHEN l.retrying THEN $7 ELSE $6 END > 0
+       FOR UPDATE OF l SKIP LOCKED
+),
+parts AS MATERIALIZED (
+    SELECT p.*, coalesce(g.room, 2147483647) AS room,
+           CASE WHEN g.open_at > (SELECT now FROM clock) THEN g.open_at
+                WHEN g.room <= 0 THEN (SELECT now FROM clock) + /*rest*/ END AS again
+      FROM (SELECT queue_number, target, kind, retrying, priority, array_agg(tid) AS tids,
+                   min(min(look_at)) OVER (PARTITION BY target, kind, retrying) AS look_at,
+                   min(min(look_at)) OVER (PARTITION BY target) AS lane_at
+              FROM looks
+             GROUP BY queue_number, target, kind, retrying, priority) AS p
+      LEFT JOIN ebb_gate g ON g.target = p.target
+     WHERE p.look_at <= (SELECT now FROM clock)
+),
+bound AS MATERIALIZED (
+    SELECT greatest(16, 4 * $8::int / greatest(1, count(DISTINCT target)))::int AS most FROM parts WHERE again IS NULL
+),
+got AS MATERIALIZED (
+    SELECT p.*, f.seqs, f.dues, bool_or(f.seqs IS NOT NULL) OVER (PARTITION BY target) AS found
+      FROM parts p
+     CROSS JOIN LATERAL (
+        SELECT array_agg(seq) AS seqs, array_agg(due_at) AS dues
+          FROM (SELECT seq, due_at
+                  FROM ebb_job
+                 WHERE /*of_part*/ AND due_at <= (SELECT now FROM clock) AND /*startable*/
+                 ORDER BY due_at, seq
+                 LIMIT least($8, p.room, CASE WHEN p.retrying THEN $7 ELSE $6 END, (SELECT most FROM bound))) AS first) AS f
+     WHERE again IS NULL
+),
+chosen AS MATERIALIZED (
+    SELECT seq, target, lane_n
+      FROM (SELECT *, row_number() OVER (PARTITION BY target ORDER BY priority, due_at, seq) AS place,
+                   dense_rank() OVER (ORDER BY lane_at, target) AS lane_n
+              FROM (SELECT target, lane_at, room, retrying, priority, f.*,
+                           row_number() OVER (PARTITION BY target, retrying ORDER BY priority, f.due_at, f.seq) AS rank
+                      FROM got CROSS JOIN unnest(seqs, dues) AS f (seq, due_at)) AS ranked
+             WHERE rank <= CASE WHEN retrying THEN $7 ELSE $6 END) AS placed
+     WHERE place <= room AND lane_n <= $5
+     ORDER BY place, lane_n
+     LIMIT $8
+),
+locked AS MATERIALIZED (
+    SELECT j.ctid AS tid, chosen.lane_n
+      FROM chosen JOIN ebb_job j ON j.seq = chosen.seq
+     WHERE j.process IS NULL AND j.blocked IS NULL AND j.lane = chosen.target
+       FOR UPDATE OF j SKIP LOCKED
+),
+taken AS (
+    UPDATE ebb_job j
+       /*lease*/, begun = false
+      FROM locked
+     WHERE j.ctid = locked.tid
+    RETURNING locked.lane_n, j.lane, j.retrying, /*j.moved*/
+),
+/*lane_counted*/,
+took AS MATERIALIZED (
+    SELECT lane, kind, retrying, priority, array_agg(seq) AS seqs FROM taken GROUP BY lane, kind, retrying, priority
+),
+-- Parts that get another look: of shut lanes, of lanes that gave something, and
+-- of those that have nothing to give.
+ended AS MATERIALIZED (
+    SELECT tids, queue_number, target, kind, retrying, priority, look_at, again AS next_at FROM parts WHERE again IS NOT NULL
+    UNION ALL
+    SELECT tids, queue_number, target, kind, retrying, priority, look_at,
+           CASE WHEN left_at <= (SELECT now FROM clock) THEN (SELECT now FROM clock) + /*rest*/ ELSE left_at END
+      FROM (SELECT *, /*left*/ AS left_at
+              FROM (SELECT got.tids, got.queue_number, got.target, got.kind, got.retrying, got.priority, got.look_at,
+                           coalesce((SELECT seqs FROM took t WHERE t.lane = got.target AND t.kind = got.kind
+                                        AND t.retrying = got.retrying AND t.priority = got.priority), '{}') AS seqs
+                      FROM got
+                     WHERE NOT found OR target IN (SELECT lane FROM took)) AS p) AS p
+),
+cleared AS (DELETE FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT unnest(tids) FROM ended))),
+looked AS (
+    INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
+    SELECT next_at, queue_number, priority, retrying, target, kind FROM ended WHERE next_at IS NOT NULL
+),
+told AS MATERIALIZED (
+    SELECT set_config('ebb.lanes', (coalesce(nullif(current_setting('ebb.lanes', true), ''), '{}')::text[] || array_agg(DISTINCT lane))::text, true)
+      FROM took
+)
+SELECT taken.* FROM taken CROSS JOIN told
+
+-- name: hold
+-- $1 process, then $2 queues, $3 targets, $4 whether retries alone, $5 until.
+WITH looks AS MATERIALIZED (
+    SELECT l.ctid AS tid, l.*, h.until
+      FROM unnest($2::text[], $3::text[], $4::boolean[], $5::timestamptz[]) AS h (queue, target, retries, until)
+      JOIN ebb_queue q ON q.name = h.queue
+      JOIN ebb_look l ON l.target = h.target AND l.queue_number = q.number
+     WHERE l.look_at < h.until AND (l.retrying OR NOT h.retries) AND EXISTS (SELECT FROM ebb_process WHERE id = $1)
+       FOR UPDATE OF l SKIP LOCKED
+),
+cleared AS (DELETE FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT tid FROM looks)))
+INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
+SELECT max(until), queue_number, priority, retrying, target, kind FROM looks GROUP BY 2, 3, 4, 5, 6
+
+-- name: wake
+-- $1 now, $2 targets, $3 the versions that their gates have if they were
+-- swapped, $4 from when on their lanes are looked at. It comes after the swap:
+-- who saw the gate shut has committed, or sees it open, or its look is seen here.
+WITH looks AS MATERIALIZED (
+    SELECT l.ctid AS tid, l.*, greatest(w.open_at, coalesce($1::timestamptz, now())) AS next_at
+      FROM unnest($2::text[], $3::bigint[], $4::timestamptz[]) AS w (target, version, open_at)
+      JOIN ebb_gate g ON g.target = w.target AND g.version = w.version
+      JOIN ebb_look l ON l.target = w.target
+     WHERE l.look_at > greatest(w.open_at, coalesce($1, now()))
+),
+doomed AS MATERIALIZED (
+    SELECT ctid AS tid FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT tid FROM looks)) FOR UPDATE SKIP LOCKED
+),
+cleared AS (DELETE FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT tid FROM doomed)))
+INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
+SELECT min(next_at), queue_number, priority, retrying, target, kind FROM looks GROUP BY 2, 3, 4, 5, 6
+
+-- name: wake_stranded
+-- Looks that wait for a swap although their gate is open: a job may have come
+-- between a swap's wake and its commit. $1 now.
+WITH looks AS MATERIALIZED (
+    SELECT l.ctid AS tid, l.*, greatest(g.open_at, coalesce($1::timestamptz, now())) AS next_at
+      FROM ebb_look l
+      LEFT JOIN ebb_gate g ON g.target = l.target
+     WHERE l.look_at = /*never*/ AND coalesce(g.open_at, '-infinity') < /*never*/
+       AND EXISTS (SELECT
+                     FROM ebb_job
+                    WHERE queue_number = l.queue_number AND lane = l.target AND kind = l.kind AND retrying = l.retrying
+                      AND priority = l.priority AND lane IS NOT NULL AND blocked IS NULL AND process IS NULL
+                      AND (deadline_at IS NULL OR deadline_at >= coalesce($1, now())))
+     LIMIT 1000
+       FOR UPDATE OF l SKIP LOCKED
+),
+cleared AS (DELETE FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT tid FROM looks)))
+INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
+SELECT min(next_at), queue_number, priority, retrying, target, kind FROM looks GROUP BY 2, 3, 4, 5, 6
+
+-- name: lanes
+-- $1 target, $2 counted up to.
+SELECT q.name, least(coalesce(sum(p.n) FILTER (WHERE NOT p.retrying), 0), $2::int)::int,
+       least(coalesce(sum(p.n) FILTER (WHERE p.retrying), 0), $2)::int,
+       min(p.look_at)
+  FROM (SELECT p.queue_number, p.retrying, p.look_at,
+               (SELECT count(*) FROM (SELECT FROM ebb_job WHERE /*of_part*/ LIMIT $2) AS counted) AS n
+          FROM (SELECT queue_number, target, kind, retrying, priority, min(look_at) AS look_at
+                  FROM ebb_look
+                 WHERE target = $1
+                 GROUP BY queue_number, target, kind, retrying, priority) AS p) AS p
+  JOIN ebb_queue q ON q.number = p.queue_number
+ WHERE p.n > 0
+ GROUP BY q.name
+ ORDER BY q.name
