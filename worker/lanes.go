@@ -49,6 +49,7 @@ type track struct {
 	more   bool // the store may have more that is due
 	asking bool // a turn under way claims by name
 	ended  int  // starts that ended since the last claim by name
+	recent int  // starts that ended since the last turn
 	active int  // runs that were chosen and have not ended
 	rest   [2]refusal
 }

@@ -13,6 +13,7 @@ import (
 // laneTurn is what a turn carries for lanes.
 type laneTurn struct {
 	starts []*run   // chosen: they begin if the turn is done as asked
+	ahead  []*run   // marked as begun before they are chosen; the last of Begin
 	swaps  []*booth // of Swaps
 	named  []named  // lanes claimed by name
 	sought []sought // queues in which lanes are discovered
@@ -57,6 +58,7 @@ func (l *loop) serveTurn(t *turn, now time.Time) {
 		l.fill(t, now)
 		l.releaseSuspects(t, now)
 		l.release(t, now)
+		l.beginAhead(t)
 		l.claimNamed(t, now)
 		l.discover(t, now)
 	}
@@ -104,6 +106,22 @@ func (l *loop) fill(t *turn, now time.Time) {
 		} else {
 			l.carry(t, r)
 		}
+	}
+}
+
+// beginAhead marks buffered work as begun with a turn that goes anyway, as
+// much as ended since the last one: it starts as soon as a permit comes back.
+func (l *loop) beginAhead(t *turn) {
+	if len(t.runs) == 0 {
+		return
+	}
+	for _, n := range l.lanes.order {
+		for _, r := range n.runs[:min(n.recent, len(n.runs))] {
+			if !r.job.Begun {
+				t.lanes.ahead, t.Begin = append(t.lanes.ahead, r), append(t.Begin, r.ref())
+			}
+		}
+		n.recent = 0
 	}
 }
 
@@ -164,12 +182,13 @@ func (l *loop) turnedLanes(t *turn, answer *store.Turned) {
 		}
 		l.wakeAt(b)
 	}
-	begun := 0
-	for _, r := range t.begins {
+	for i, r := range t.begins {
 		if r.entry != nil {
-			r.job.Begun = answer.Begun[begun]
+			r.job.Begun = answer.Begun[i]
 		}
-		begun++
+	}
+	for i, r := range t.lanes.ahead {
+		r.job.Begun = r.job.Begun || answer.Begun[len(t.begins)+i]
 	}
 	for _, r := range t.lanes.starts {
 		l.concludeStart(r, now)

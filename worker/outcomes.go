@@ -66,6 +66,7 @@ func (l *loop) endLane(r *run) {
 	la.running--
 	p.track.active--
 	p.track.ended++
+	p.track.recent++
 	if p.onFloor {
 		la.floor.Ended(p.item)
 		p.onFloor = false
