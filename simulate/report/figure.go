@@ -136,12 +136,20 @@ func causeName(cause string) string {
 
 // quantileFigure draws how long jobs took to succeed, on a logarithmic scale.
 func quantileFigure(cases []*Case) figure {
-	f := figure{title: "Time to success", unit: "from a job's arrival, by quantile, logarithmic"}
+	f := figure{title: "Time to success" + ofCaller(cases), unit: "from a job's arrival, by quantile, logarithmic"}
 	for i, c := range cases {
 		f.legend = append(f.legend, legend{name: c.Name, class: colour(i)})
 	}
 	f.draw = func(width float64, class string) string { return drawQuantiles(cases, width, class) }
 	return f
+}
+
+// ofCaller names the caller that a drawing is of, where there are several.
+func ofCaller(cases []*Case) string {
+	if callers := cases[0].callers(); len(callers) > 1 {
+		return ": " + callers[0].Name
+	}
+	return ""
 }
 
 var quantileNames = []string{"p50", "p90", "p95", "p99", "p99.9", "max"}
@@ -234,7 +242,7 @@ func intervalFigure(cases []*Case) (figure, bool) {
 		return figure{}, false
 	}
 	rows = min(rows, maxIntervalRows)
-	f := figure{title: "Retry intervals", unit: "from the end of a try to the next, logarithmic", note: "The height of a hill is the share of the row's retries."}
+	f := figure{title: "Retry intervals" + ofCaller(cases), unit: "from the end of a try to the next, logarithmic", note: "The height of a hill is the share of the row's retries."}
 	for i, c := range cases {
 		f.legend = append(f.legend, legend{name: c.Name, class: colour(i)})
 	}

@@ -33,7 +33,7 @@ func (r *Report) HTML() string {
 	}
 	b.WriteString("</section>\n<section>\n<h2>Downstreams</h2>\n")
 	targets := r.targets()
-	targets.html(&b, "Requests, how they were answered, how many were served for a caller who had given up, and requests for each job.")
+	targets.html(&b, "Requests; how they were answered; how many callers gave up before, and how many of those were served for nobody; requests for each job.")
 	b.WriteString("</section>\n")
 	r.footer(&b)
 	b.WriteString("</main>\n</body>\n</html>\n")

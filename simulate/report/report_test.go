@@ -222,6 +222,29 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// With several callers each has a column, and drawings say whose they are.
+func TestSeveralCallers(t *testing.T) {
+	s := outage(t, 3)
+	second := s.Callers[0]
+	second.Name = "other"
+	s.Callers = append(s.Callers, second)
+	c, err := Play(t.Context(), "x", "", s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Report{Name: "two", Cases: []Case{c}}
+	if got := r.totals().heads; !slices.Equal(got, []string{"app", "other"}) {
+		t.Errorf("columns %v", got)
+	}
+	sum := c.series()
+	if got, want := sum.offered[10]*sum.width, float64(c.callers()[0].Series.Arrived[10]+c.callers()[1].Series.Arrived[10]); got != want {
+		t.Errorf("%g jobs offered in a bucket, %g by the callers", got, want)
+	}
+	if !strings.Contains(r.HTML(), "<b>Time to success: app</b>") {
+		t.Error("the drawing does not say whose it is")
+	}
+}
+
 func TestConfidence(t *testing.T) {
 	text := reportOf(t, 5, 1).Text(100)
 	if !strings.Contains(text, "5 seeds from 0, means with 95 % confidence") || !strings.Contains(text, " ± ") {
@@ -258,6 +281,8 @@ func TestBands(t *testing.T) {
 	s.Downstreams[0].Faults = append(s.Downstreams[0].Faults, simulate.Fault{Kind: simulate.FaultHang, From: 90 * time.Second, Until: 150 * time.Second, Probability: simulate.Constant(0.1)})
 	s.Downstreams[0].Capacity = simulate.Steps(1, simulate.Point{At: 200 * time.Second, Value: 0.2}, simulate.Point{At: 210 * time.Second, Value: 1})
 	s.Callers[0].Arrivals[0].Rate = simulate.Steps(1, simulate.Point{At: 250 * time.Second, Value: 9})
+	s.Callers[0].Arrivals = append(s.Callers[0].Arrivals, simulate.Arrivals{Rate: simulate.Curve{Points: []simulate.Point{{Value: 1}, {At: time.Hour, Value: 2}}}})
+	s.Downstreams[0].Speed = simulate.Steps(1, simulate.Point{At: 100 * time.Second, Value: 0.2}, simulate.Point{At: 110 * time.Second, Value: 1})
 	c := Case{Scenario: s}
 	want := []band{{"outage", 60, 150}, {"less capacity", 200, 210}, {"load", 250, math.Inf(1)}}
 	if got := c.bands(); !slices.Equal(got, want) {

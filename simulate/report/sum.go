@@ -138,24 +138,30 @@ type band struct {
 // bands names the disturbances of a scenario: faults, and curves that leave
 // their first value for a while.
 func (c *Case) bands() []band {
-	var list []band
+	var faults, curves []band
 	s := &c.Scenario
 	for i := range s.Downstreams {
 		d := &s.Downstreams[i]
 		for j := range d.Faults {
 			f := &d.Faults[j]
 			if f.From > 0 || f.Until > 0 {
-				list = append(list, band{faultName(f), f.From.Seconds(), untilSeconds(f.Until)})
+				faults = append(faults, band{faultName(f), f.From.Seconds(), untilSeconds(f.Until)})
 			} else {
-				list = append(list, excursions("errors", &f.Probability)...)
+				faults = append(faults, excursions("errors", &f.Probability)...)
 			}
 		}
-		list = append(list, excursions("less capacity", &d.Capacity)...)
-		list = append(list, excursions("slow", &d.Speed)...)
+		curves = append(curves, excursions("less capacity", &d.Capacity)...)
+		curves = append(curves, excursions("slow", &d.Speed)...)
 	}
 	for i := range s.Callers {
 		for j := range s.Callers[i].Arrivals {
-			list = append(list, excursions("load", &s.Callers[i].Arrivals[j].Rate)...)
+			curves = append(curves, excursions("load", &s.Callers[i].Arrivals[j].Rate)...)
+		}
+	}
+	list := merged(faults)
+	for _, b := range merged(curves) {
+		if !slices.ContainsFunc(list, func(f band) bool { return b.from < f.until && f.from < b.until }) {
+			list = append(list, b)
 		}
 	}
 	return merged(list)
@@ -198,7 +204,7 @@ func excursions(name string, c *simulate.Curve) []band {
 			left = -1
 		}
 	}
-	if left >= 0 {
+	if left > 0 { // what drifts from the beginning on is no disturbance
 		list = append(list, band{name, left, math.Inf(1)})
 	}
 	return list

@@ -52,8 +52,11 @@ func (r *Report) totals() table {
 		callers := c.callers()
 		for _, o := range callers {
 			head := c.Name
-			if len(callers) > 1 {
+			switch {
+			case len(callers) > 1 && len(r.Cases) > 1:
 				head += " / " + o.Name
+			case len(callers) > 1:
+				head = o.Name
 			}
 			t.heads = append(t.heads, head)
 			for m := range measures {
@@ -154,9 +157,14 @@ func when(disturbed, happened bool, after float64) string {
 	return seconds(after)
 }
 
+// badly is how many requests were answered otherwise than well, or never.
+func badly(d *simulate.DownstreamTotals) int64 {
+	return d.Errors + d.Full + d.Throttled + d.Refused + d.Hung + d.Collapsed + d.Conflicts
+}
+
 // targets is the totals of downstreams, and of the layers between them.
 func (r *Report) targets() table {
-	t := table{heads: []string{"requests", "well", "badly", "for nobody", "busy", "most waiting", "for each job"}}
+	t := table{heads: []string{"requests", "well", "badly", "given up", "for nobody", "busy", "most waiting", "for each job"}}
 	for i := range r.Cases {
 		c := &r.Cases[i]
 		run := &c.Result.Runs[0]
@@ -171,7 +179,7 @@ func (r *Report) targets() table {
 				busy = percent(d.Utilisation)
 			}
 			t.rows = append(t.rows, row{name, []string{
-				whole(float64(d.Requests)), whole(float64(d.OK)), whole(float64(d.Requests - d.OK)), whole(float64(d.Wasted)),
+				whole(float64(d.Requests)), whole(float64(d.OK)), whole(float64(badly(d))), whole(float64(d.Abandoned)), whole(float64(d.Wasted)),
 				busy, whole(float64(d.QueueMax)), times(d.Amplification),
 			}})
 		}
