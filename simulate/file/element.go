@@ -80,7 +80,7 @@ func enumWords[T ~string](values ...T) []string {
 
 var (
 	modeWords      = enumWords(simulate.InProcess, simulate.Durable, simulate.Waves)
-	pickWords      = enumWords(simulate.RoundRobin, simulate.Random)
+	pickWords      = enumWords(simulate.RoundRobin, simulate.Random, simulate.Least, simulate.TwoChoices)
 	gateWords      = enumWords(simulate.GateNone, simulate.GateShared, simulate.GateCaller, simulate.GateClient)
 	endWords       = enumWords(simulate.Cut, simulate.Drain)
 	arrivalWords   = enumWords(simulate.Poisson, simulate.Regular, simulate.Batch, simulate.Closed, simulate.Trace, simulate.Renewal)
@@ -96,7 +96,7 @@ var (
 var clientFields = []field{
 	{key: "policy", required: true, doc: "the retry policy: a name under policies, FILE#NAME of a policy file (FILE alone where it holds one), a preset's name, or none: one try, no timeout"},
 	{key: "targets", required: true, doc: "whom it calls; a job keeps its target for life"},
-	{key: "pick", words: pickWords, doc: "how jobs choose among targets; default round_robin"},
+	{key: "pick", words: pickWords, doc: "how jobs choose among targets: in turn by weight (round_robin, the default), drawn by weight, the one with the least calls under way, the better of two drawn"},
 	{key: "gate", words: gateWords, doc: "who shares breaker, pause, budget and limits per target: nobody has them (none, the default), all callers with shared as in a store, the caller, each process"},
 	{key: "timeout", doc: "drawn for each start instead of the policy's timeout"},
 	{key: "delay", doc: "drawn instead of the policy's delay before a retry, for delays that no policy has; the policy decides all else"},
