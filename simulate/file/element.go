@@ -96,7 +96,7 @@ var (
 var clientFields = []field{
 	{key: "policy", required: true, doc: "the retry policy: a name under policies, FILE#NAME of a policy file (FILE alone where it holds one), a preset's name, or none: one try, no timeout"},
 	{key: "targets", required: true, doc: "whom it calls; a job keeps its target for life"},
-	{key: "pick", words: pickWords, doc: "how jobs choose among targets: in turn by weight (round_robin, the default), drawn by weight, the one with the least calls under way, the better of two drawn"},
+	{key: "pick", words: pickWords, doc: "how jobs choose among targets: in turn by weight (round_robin, the default), drawn by weight (random), the one with the fewest requests in the system (least), the better of two drawn (two_choices)"},
 	{key: "gate", words: gateWords, doc: "who shares breaker, pause, budget and limits per target: nobody has them (none, the default), all callers with shared as in a store, the caller, each process"},
 	{key: "timeout", doc: "drawn for each start instead of the policy's timeout"},
 	{key: "delay", doc: "drawn instead of the policy's delay before a retry, for delays that no policy has; the policy decides all else"},
