@@ -193,7 +193,21 @@ func (c *Config) throttled(s *State, n int, at Instant, draw float64) (refused i
 		return 0, 0
 	}
 	p := max(0, (calls-c.Budget.Ratio*float64(sum.y))/(calls+1))
-	refused = min(n, max(0, int(math.Ceil(float64(n)*p-draw))))
+	refused = min(n, max(0, int(math.Ceil(float64(n)*p-s.freshen(draw)))))
 	newest.x = bounded(newest.x + int64(refused))
+	s.Refused += uint32(refused)
 	return refused, at.add(1 << s.Asked.bits)
+}
+
+// freshen makes a new number of a draw for everyone who asks again after a
+// refusal: whoever draws once for a job, or for a target, would be refused
+// for as long as the probability stands.
+func (s *State) freshen(draw float64) float64 {
+	if s.Refused == 0 {
+		return draw
+	}
+	x := math.Float64bits(draw) + uint64(s.Refused)*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return float64((x^x>>31)>>11) * 0x1p-53
 }

@@ -177,29 +177,53 @@ func TestThrottle(t *testing.T) {
 	if v.Held != gate.HeldBudget || !v.Until.After(g.now) || v.Until.After(g.now.Add(12*time.Second)) {
 		t.Fatalf("%s until %s; want it refused for one cell", v, v.Until)
 	}
-	// Now 5 asked. Two accepted: (7 − 4)/8.
+}
+
+func TestThrottleLetsGoOnceTargetAccepts(t *testing.T) {
+	g := newTarget(t, budget(policy.BudgetThrottle, 2, 4, time.Minute))
+	for range 8 {
+		g.start(false)
+	}
+	for range 5 {
+		g.fail(serverDown)
+	}
 	g.pass()
 	g.pass()
 	g.fail(ourFault) // counts neither way
-	g.drop()
+	// 7 asked, 2 accepted: (7 − 4)/8.
 	g.draw = 0.375
 	g.start(true)
-	g.draw = math.Nextafter(0.375, 0)
-	if g.ask(true).Admit {
-		t.Error("admitted below the probability of 3/8")
-	}
-	// 8 asked, 2 accepted. Two more: (10 − 8)/11, then 1/12, then 0.
-	g.pass()
-	g.pass()
-	g.draw = 2. / 11
+	g.pass() // 8 asked, 3 accepted: 2/9
+	g.draw = 2. / 9
 	g.start(false)
-	g.pass()
-	g.draw = 1. / 12
+	g.pass() // 1/10
+	g.draw = 0.1
 	g.start(false)
-	g.pass()
+	g.pass() // none
 	g.draw = 0
 	g.start(false)
 	g.at(73 * time.Second).start(false) // all forgotten
+}
+
+// One draw for each job, or for each target, must not decide for all times.
+func TestThrottleDrawsAnewAfterRefusal(t *testing.T) {
+	c := budget(policy.BudgetThrottle, 2, 4, time.Hour)
+	var s gate.State
+	for i := range 7 { // 2 accepted: (7 − 4)/8
+		s, _ = gate.Step(c, s, gate.Ask{}, t0, 0.99)
+		s, _ = gate.Step(c, s, gate.Done{OK: i < 2, Failure: serverDown}, t0, 0)
+	}
+	const asks = 10_000
+	refused := 0
+	for i := range asks {
+		s.Refused = uint32(i)
+		if _, v := gate.Step(c, s, gate.Ask{}, t0, 0.1); !v.Admit {
+			refused++
+		}
+	}
+	if share := float64(refused) / asks; math.Abs(share-0.375) > 0.02 {
+		t.Errorf("a share of %.3f was refused with one draw, want 0.375", share)
+	}
 }
 
 func TestBudgetDoesNotChargeWhatIsHeldOtherwise(t *testing.T) {

@@ -78,6 +78,8 @@ type State struct {
 	Spent int64 `json:"spent,omitzero"`
 	// Asked are the calls asked for and those accepted, for the throttle.
 	Asked Tally `json:"asked,omitzero"`
+	// Refused counts the throttle's refusals: each makes the next draw anew.
+	Refused uint32 `json:"refused,omitzero"`
 
 	// Held are the times in which breaker or Retry-After held all work, Dry
 	// those in which an empty budget held retries.
