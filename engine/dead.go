@@ -129,9 +129,9 @@ func (e *Engine) Redrive(ctx context.Context, o Order) (Redrive, error) {
 		return Redrive{}, fmt.Errorf("redrive: %w", err)
 	}
 	if o.DryRun {
-		return Redrive{Filter: filter, Rate: o.Rate, Actor: e.actor, Matching: matching, DryRun: true}, nil
+		return Redrive{Filter: filter, Rate: o.Rate, Actor: e.by(ctx), Matching: matching, DryRun: true}, nil
 	}
-	r, err := e.store.StartRedrive(ctx, e.storeNow(), store.Redrive{Filter: selection, Rate: o.Rate, Actor: e.actor})
+	r, err := e.store.StartRedrive(ctx, e.storeNow(), store.Redrive{Filter: selection, Rate: o.Rate, Actor: e.by(ctx)})
 	if err != nil {
 		return Redrive{}, fmt.Errorf("redrive: %w", err)
 	}

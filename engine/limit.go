@@ -31,7 +31,7 @@ func (e *Engine) LimitQueue(ctx context.Context, name string, l QueueLimit) (Que
 	if err != nil {
 		return Queue{}, fmt.Errorf("queue: %s: %w", name, err)
 	}
-	if err := flow.LimitQueue(ctx, e.storeNow(), e.actor, name, store.QueueLimit{Concurrency: l.Concurrency, Rate: l.Rate}); err != nil {
+	if err := flow.LimitQueue(ctx, e.storeNow(), e.by(ctx), name, store.QueueLimit{Concurrency: l.Concurrency, Rate: l.Rate}); err != nil {
 		return Queue{}, fmt.Errorf("queue: %s: %w", name, err)
 	}
 	q, _, err := e.queueState(ctx, name)
@@ -134,7 +134,7 @@ func (e *Engine) setKind(ctx context.Context, kind string, paused bool) (Kind, e
 			return Kind{}, &unknownError{text: fmt.Sprintf("kind: %s: it is not paused", kind)}
 		}
 	}
-	if err := flow.PauseKind(ctx, e.storeNow(), e.actor, kind, paused); err != nil {
+	if err := flow.PauseKind(ctx, e.storeNow(), e.by(ctx), kind, paused); err != nil {
 		return Kind{}, fmt.Errorf("kind: %s: %w", kind, err)
 	}
 	all, err := e.Kinds(ctx)

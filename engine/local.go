@@ -191,13 +191,13 @@ func (e *Engine) Jobs(ctx context.Context, f Filter, p Page) (Jobs, error) {
 
 // Retry queues a failed or parked job again, or makes a waiting one due now.
 func (e *Engine) Retry(ctx context.Context, id string) (Job, error) {
-	return e.order(ctx, "retry", id, func(seq int64) error { return e.store.Retry(ctx, e.storeNow(), e.actor, seq) })
+	return e.order(ctx, "retry", id, func(seq int64) error { return e.store.Retry(ctx, e.storeNow(), e.by(ctx), seq) })
 }
 
 // Cancel ends a waiting job and orders a running one to stop.
 func (e *Engine) Cancel(ctx context.Context, id string) (Job, error) {
 	return e.order(ctx, "cancel", id, func(seq int64) error {
-		_, err := e.store.Cancel(ctx, e.storeNow(), e.actor, seq)
+		_, err := e.store.Cancel(ctx, e.storeNow(), e.by(ctx), seq)
 		return err
 	})
 }

@@ -60,7 +60,7 @@ func (e *Engine) PutPeriodic(ctx context.Context, p Periodic) (Periodic, error) 
 	if err != nil {
 		return Periodic{}, err
 	}
-	if err := flow.PutPeriodic(ctx, e.storeNow(), e.actor, row); err != nil {
+	if err := flow.PutPeriodic(ctx, e.storeNow(), e.by(ctx), row); err != nil {
 		return Periodic{}, fmt.Errorf("periodic: %s: %w", p.Name, err)
 	}
 	all, err := e.Periodics(ctx)
@@ -113,7 +113,7 @@ func (e *Engine) DropPeriodic(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("periodic: %s: %w", name, err)
 	}
-	switch err := flow.DropPeriodic(ctx, e.storeNow(), e.actor, name); {
+	switch err := flow.DropPeriodic(ctx, e.storeNow(), e.by(ctx), name); {
 	case errors.Is(err, ErrNotFound):
 		return &unknownError{text: fmt.Sprintf("periodic: %s: no such schedule", name)}
 	case err != nil:

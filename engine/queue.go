@@ -95,7 +95,7 @@ func (e *Engine) setPaused(ctx context.Context, name string, paused bool) (Queue
 	if name == "" {
 		return Queue{}, invalid("queue: the name is empty")
 	}
-	if err := e.store.PauseQueue(ctx, e.storeNow(), e.actor, name, paused); err != nil {
+	if err := e.store.PauseQueue(ctx, e.storeNow(), e.by(ctx), name, paused); err != nil {
 		return Queue{}, fmt.Errorf("queue: %s: %w", name, err)
 	}
 	q, _, err := e.queueState(ctx, name)

@@ -107,7 +107,7 @@ func (e *Engine) orderGate(ctx context.Context, name string, order store.AuditRo
 	if err != nil {
 		return TargetExplained{}, fmt.Errorf("target: %s: %w", name, err)
 	}
-	order.Actor, order.What = e.actor, name
+	order.Actor, order.What = e.by(ctx), name
 	for range swapTries {
 		now, err := e.now(ctx)
 		if err != nil {
