@@ -52,7 +52,7 @@ lint: ## golangci-lint, as .golangci.yml says
 
 .PHONY: unit
 unit: ## the tests, with the race detector unless RACE=0; PKG=./policy/... narrows
-	@scripts/need postgresql-15
+	@scripts/need postgresql-15 prometheus
 	@mkdir -p .cache; rm -f $(RESULTS) $(TESTLOG); \
 	race=(); if [[ $(RACE) != 0 ]]; then race=(-race); export CGO_ENABLED=1; \
 		command -v "$${CC:-gcc}" >/dev/null || scripts/need gcc libc6-dev; fi; \

@@ -58,6 +58,7 @@ var order = []layer{
 	{dir: "engine/enginetest", support: true},
 	{dir: "work/*"},
 	{dir: "telemetry"},
+	{dir: "telemetry/otlp"},
 	{dir: "api"},
 	{dir: "client"},
 	{dir: "console"},
