@@ -252,15 +252,15 @@ func (t *tx) unready(h *head) error {
 // but suspects.
 func (t *tx) lease(process int64, queue string, jobs []job.Job) error {
 	t.store.claimed = len(jobs)
-	seqs := make([]int64, len(jobs))
+	now, seqs := t.instant(), make([]int64, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
 		j.Begun = j.History.Crashes < store.SuspectCrashes
-		t.toRunning(process, j)
+		toRunning(j, process, now)
 		seqs[i] = j.Seq
 	}
 	t.took(queue, len(jobs))
-	if err := t.runFor("lease", seqs, process, micros(t.instant()), int64(store.SuspectCrashes)); err != nil {
+	if err := t.runFor("lease", seqs, process, micros(now), int64(store.SuspectCrashes)); err != nil {
 		return err
 	}
 	return t.leaseKeys(jobs)
@@ -268,10 +268,11 @@ func (t *tx) lease(process int64, queue string, jobs []job.Job) error {
 
 // leaseSome is lease for jobs of which only those begin that say so.
 func (t *tx) leaseSome(process int64, queue string, jobs []job.Job) error {
+	now := t.instant()
 	var begun, unbegun []int64
 	for i := range jobs {
 		j := &jobs[i]
-		if t.toRunning(process, j); j.Begun {
+		if toRunning(j, process, now); j.Begun {
 			begun = append(begun, j.Seq)
 		} else {
 			unbegun = append(unbegun, j.Seq)
@@ -279,12 +280,12 @@ func (t *tx) leaseSome(process int64, queue string, jobs []job.Job) error {
 	}
 	t.took(queue, len(jobs))
 	if len(begun) > 0 {
-		if err := t.runFor("lease", begun, process, micros(t.instant()), int64(store.SuspectCrashes)); err != nil {
+		if err := t.runFor("lease", begun, process, micros(now), int64(store.SuspectCrashes)); err != nil {
 			return err
 		}
 	}
 	if len(unbegun) > 0 {
-		if err := t.runFor("lease", unbegun, process, micros(t.instant()), int64(0)); err != nil {
+		if err := t.runFor("lease", unbegun, process, micros(now), int64(0)); err != nil {
 			return err
 		}
 	}
@@ -292,8 +293,8 @@ func (t *tx) leaseSome(process int64, queue string, jobs []job.Job) error {
 }
 
 // toRunning makes a running job of a waiting one.
-func (t *tx) toRunning(process int64, j *job.Job) {
-	j.State, j.Process, j.LeasedAt = job.Running, process, t.instant()
+func toRunning(j *job.Job, process int64, now time.Time) {
+	j.State, j.Process, j.LeasedAt = job.Running, process, now
 	j.Epoch++
 }
 
