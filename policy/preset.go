@@ -104,7 +104,9 @@ func defaultPolicy() Policy {
 		Budget:      Budget{Kind: BudgetWindow, Ratio: 0.2, Floor: 100, TTL: 10 * time.Second},
 		Breaker: Breaker{
 			Consecutive: 10, Ratio: 0.5, MinCalls: 10, Window: time.Minute,
-			Open: 30 * time.Second, Cap: 15 * time.Minute,
+			// A fifth of max_hold: work that waits for the target is held
+			// through several probes before it is given up.
+			Open: 30 * time.Second, Cap: 2 * time.Minute,
 		},
 		Slot:   SlotRelease,
 		Safety: Idempotent,
@@ -128,6 +130,7 @@ func webhook() Policy {
 	p.Backoff.Base, p.Backoff.Factor = time.Minute, 2
 	p.Timeout = 30 * time.Second
 	p.PerTarget.Concurrency = 4
+	p.Breaker.Cap = 15 * time.Minute
 	p.Budget = Budget{Kind: BudgetWindow, Ratio: 0.2, Floor: 10, TTL: 10 * time.Second}
 	p.Guard.MinDelay = 30 * time.Second
 	p.Expect = Expect{
