@@ -74,7 +74,8 @@ func (n *node) outcome(k *kernel, span, firsts int64) DownstreamOutcome {
 	if n.collapse.down {
 		m.collapsed += k.now - max(n.collapse.began, k.from)
 	}
-	t.LossShare, t.Amplification = ratio(t.Full, t.Requests), ratio(t.Requests, firsts)
+	t.LossShare, t.WaitShare = ratio(t.Full, t.Requests), ratio(t.Waited, t.Admitted)
+	t.Amplification = ratio(t.Requests, firsts)
 	if all := m.spent.minus(wide{}); all > 0 {
 		t.ServedShare = m.useful.minus(wide{}) / all
 	}

@@ -57,14 +57,34 @@ func (k *kernel) recovery(s *CallerSeries, began, ended int64) RecoveryTime {
 	before := int(min(began/width, int64(len(s.OK))))
 	first := int((ended + width - 1) / width) // the first bucket that lies after it
 	base, deepest := baseline(s, before)
-	good := func(i int) bool {
-		calls := s.OK[i] + s.Failed[i]
-		return calls == 0 || float64(s.OK[i]) >= share*base*float64(calls)
-	}
-	r.Recovered, r.After = k.since(first, len(s.OK), ended, good)
-	r.Drained, r.DrainedAfter = k.since(first, len(s.OK), ended, func(i int) bool { return s.InSystemMax[i] <= deepest })
+	r.Recovered, r.After = k.since(first, len(s.OK), ended, func(i int) sign {
+		switch calls := s.OK[i] + s.Failed[i]; {
+		case calls == 0 && s.InSystemMax[i] > 0:
+			return silent
+		case float64(s.OK[i]) >= share*base*float64(calls):
+			return good
+		}
+		return bad
+	})
+	r.Drained, r.DrainedAfter = k.since(first, len(s.OK), ended, func(i int) sign {
+		if s.InSystemMax[i] <= deepest {
+			return good
+		}
+		return bad
+	})
 	return r
 }
+
+// sign is what a bucket says of recovery. One in which there was work and no
+// start ended is silent: it ends no good time, but none begins with it. A
+// caller that a gate holds back for ever has not recovered.
+type sign int
+
+const (
+	bad sign = iota
+	silent
+	good
+)
 
 // baseline is the success share and the most jobs in the system before a
 // disturbance. A share that nothing tells is 1.
@@ -81,9 +101,9 @@ func baseline(s *CallerSeries, before int) (share float64, deepest int64) {
 	return ratio(ok, calls), deepest
 }
 
-// since finds the first bucket from which on every one is good, for as long
-// as the scenario asks or to the end.
-func (k *kernel) since(first, n int, ended int64, good func(int) bool) (bool, float64) {
+// since finds the first good bucket from which on none is bad, for as long as
+// the scenario asks or to the end.
+func (k *kernel) since(first, n int, ended int64, of func(int) sign) (bool, float64) {
 	width := k.buckets.width
 	enough := math.MaxInt
 	if d := int64(k.scenario.Recovery.For); d > 0 {
@@ -91,8 +111,11 @@ func (k *kernel) since(first, n int, ended int64, good func(int) bool) (bool, fl
 	}
 	run := 0
 	for i := first; i < n; i++ {
-		if !good(i) {
+		switch sign := of(i); {
+		case sign == bad:
 			run = 0
+			continue
+		case sign == silent && run == 0:
 			continue
 		}
 		if run++; run >= enough {

@@ -184,10 +184,12 @@ type DownstreamOutcome struct {
 // DownstreamTotals are the scalars of one downstream after the warm-up.
 // Requests count if they arrived after it.
 type DownstreamTotals struct {
-	// Requests arrived; of them Admitted to the queue or a server. OK were
-	// answered well, Errors badly after admission or by a fault.
+	// Requests arrived; of them Admitted to the queue or a server, Waited of
+	// those found no free server. OK were answered well, Errors badly after
+	// admission or by a fault.
 	Requests int64 `json:"requests"`
 	Admitted int64 `json:"admitted"`
+	Waited   int64 `json:"waited"`
 	OK       int64 `json:"ok"`
 	Errors   int64 `json:"errors"`
 	// Full found no room, Overdue waited longer than MaxWait, Throttled found
@@ -207,10 +209,12 @@ type DownstreamTotals struct {
 	Dropped   int64 `json:"dropped"`
 	// Lost are messages that the network lost, either way.
 	Lost int64 `json:"lost"`
-	// LossShare is Full ÷ Requests. Amplification is Requests ÷ the firsts
+	// LossShare is Full ÷ Requests, WaitShare Waited ÷ Admitted: Erlang's B
+	// and C where the model is his. Amplification is Requests ÷ the firsts
 	// of all callers that are no layers. ServedShare is how much of the busy
 	// time served somebody who still waited.
 	LossShare     float64 `json:"loss_share"`
+	WaitShare     float64 `json:"wait_share"`
 	Amplification float64 `json:"amplification"`
 	ServedShare   float64 `json:"served_share"`
 	// QueueMean, BusyMean and InSystemMean are time averages by exact

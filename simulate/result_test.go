@@ -187,6 +187,28 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
+// TestRecoveryBehindAnOpenBreaker: who makes no call has not recovered. An
+// outage of 10 s opens a breaker; calls succeed again when it lets them.
+func TestRecoveryBehindAnOpenBreaker(t *testing.T) {
+	for open, recovers := range map[time.Duration]bool{60 * time.Second: true, time.Hour: false} {
+		p := tries(t, 1, time.Second, func(p *policy.Policy) {
+			p.Gate, p.MaxHold = true, time.Nanosecond
+			p.Breaker = policy.Breaker{Consecutive: 1, Open: open, Cap: 2 * open}
+		})
+		s := queue(t, 50, simulate.Downstream{
+			Faults: []simulate.Fault{{Kind: simulate.FaultError, From: 100 * time.Second, Until: 110 * time.Second}},
+		})
+		s.WarmUp, s.Length.Time = 0, 600*time.Second
+		s.Callers[0].Client = calls(p, "server")
+		s.Callers[0].Gate = simulate.GateCaller
+		got := run(t, s, 1).Runs[0].Caller("caller").Recovery
+		// Open from 100 s on, for 60 s and a tenth less or more.
+		if got.Recovered != recovers || recovers && (got.After < 43 || got.After > 57) {
+			t.Errorf("open for %v: %+v", open, got)
+		}
+	}
+}
+
 // TestCheck: what cannot be is refused with the field's path.
 func TestCheck(t *testing.T) {
 	for path, change := range map[string]func(*simulate.Scenario){

@@ -23,6 +23,9 @@ func (k *kernel) admitRequest(r int32) {
 		k.serve(r)
 		return
 	}
+	if q.measured {
+		n.meter.total.Waited++
+	}
 	q.stand = inLine
 	n.waiting.push(k.requests.links, r)
 	n.meter.queue.add(k.now, 1)

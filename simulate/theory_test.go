@@ -40,6 +40,7 @@ func TestErlangC(t *testing.T) {
 	r := run(t, queue(t, lambda, simulate.Downstream{Servers: c, Service: simulate.Exp(100 * ms)}), 10)
 	within(t, r, "downstream/server/waits.mean", wait/(c*mu-lambda), 0.06)
 	within(t, r, "downstream/server/queue_mean", wait*a/(c-a), 0.06)
+	within(t, r, "downstream/server/wait_share", wait, 0.02)
 	within(t, r, "downstream/server/busy_mean", a, 0.01)
 }
 
