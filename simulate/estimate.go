@@ -87,9 +87,12 @@ func (h *Histogram) scalars(at string, f func(string, float64)) {
 		return
 	}
 	f(at+".mean", h.Mean)
+	f(at+".sd", h.SD)
 	f(at+".p50", h.P50)
 	f(at+".p90", h.P90)
+	f(at+".p95", h.P95)
 	f(at+".p99", h.P99)
+	f(at+".p999", h.P999)
 	f(at+".max", h.Max)
 }
 
