@@ -13,6 +13,13 @@ bench-retry: ## next delay, decision and retry.Do beside their peers; records do
 bench-simulate: ## the simulator: events a second on one core, memory at 1 and 10 million events; records docs/benchmarks.md
 	cd bench && go run ./simbench -record ../docs/benchmarks.md
 
+# OLD=DIR compares plain drains with a checkout from before flow control as well.
+.PHONY: bench-flow
+bench-flow: ## what flow control costs, on SQLite and PostgreSQL (minutes; BENCH=quick: one); records docs/benchmarks.md
+	@scripts/need postgresql-15
+	@if [[ $(BENCH) == quick ]]; then how=(-quick); else how=(-record ../docs/benchmarks.md); fi; \
+	cd bench && go run ./flowbench "$${how[@]}" -old "$(OLD)"
+
 .PHONY: bench-queue
 bench-queue: bench-queue-tools ## the queue beside River, pg-boss, graphile-worker and bare SQL (half an hour; BENCH=quick: minutes)
 	@if [[ $(BENCH) == quick ]]; then how=(-quick); else how=(-record docs/benchmarks.md); fi; \

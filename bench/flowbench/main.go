@@ -1,0 +1,165 @@
+// Command flowbench measures what flow control costs, on SQLite and on one
+// throw-away PostgreSQL: plain work beside it, limits over many targets, one
+// target with a limit, a healthy target beside one that times out.
+//
+// Everything is a ratio of two drains of the same run, in interleaved rounds.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/pprof"
+	"strings"
+	"time"
+
+	"github.com/ebbhq/ebb/bench/report"
+)
+
+// plan is how much is measured.
+type plan struct {
+	rounds  int
+	jobs    int           // that do nothing, of a drain
+	backlog int           // jobs of each held target
+	slow    int           // jobs of 10 ms
+	dead    int           // jobs that time out
+	trickle time.Duration // how long a healthy target gets its jobs
+}
+
+var (
+	full  = plan{rounds: 5, jobs: 60_000, backlog: 100, slow: 8000, dead: 100_000, trickle: 6 * time.Second}
+	quick = plan{rounds: 1, jobs: 20_000, backlog: 20, slow: 2000, dead: 10_000, trickle: 2 * time.Second}
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "flowbench:", err)
+		os.Exit(1)
+	}
+}
+
+func run() (err error) {
+	fast := flag.Bool("quick", false, "a short run to try the benchmark itself; its figures mean little")
+	record := flag.String("record", "", "file whose section bench:flow is replaced by the result")
+	rounds := flag.Int("rounds", 0, "interleaved rounds; 0 = the plan's")
+	only := flag.String("only", "", "parts to run: "+strings.Join(partNames(), ",")+"; empty = all")
+	on := flag.String("on", "sqlite,postgres", "databases to run on")
+	old := flag.String("old", "", "a checkout from before flow control, to compare plain drains with")
+	profile := flag.String("profile", "", "write a processor profile of the run to this file")
+	flag.Parse()
+	p := full
+	if *fast {
+		p = quick
+	}
+	if *rounds > 0 {
+		p.rounds = *rounds
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err != nil {
+			return err
+		}
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer func() { pprof.StopCPUProfile(); _ = f.Close() }()
+	}
+	b := &bench{plan: p, only: *only, old: *old, before: report.LoadAverage(), results: map[string]*result{}}
+	if err := b.measure(ctx, *on); err != nil {
+		return err
+	}
+	text, targets := b.report()
+	fmt.Fprint(os.Stdout, "\n", text, "\n", targets)
+	if *record == "" {
+		return nil
+	}
+	return report.Section(*record, "flow", text+"\n```\n"+targets.String()+"```\n")
+}
+
+// bench is one run.
+type bench struct {
+	plan    plan
+	only    string
+	old     string
+	dir     string // ends with the run
+	before  string // load average
+	results map[string]*result
+	order   []string // of the results
+}
+
+// result is what the rounds of one comparison gave: base is what the work
+// reaches without flow control, with is what it reaches with it.
+type result struct {
+	database string
+	part     part
+	base     []float64
+	with     []float64
+	baseCPU  []float64 // µs a job
+	withCPU  []float64
+}
+
+// note adds a round's pair.
+func (b *bench) note(d database, p part, base, with measured) {
+	key := d.name() + " " + p.name
+	r := b.results[key]
+	if r == nil {
+		r = &result{database: d.name(), part: p}
+		b.results[key] = r
+		b.order = append(b.order, key)
+	}
+	r.base, r.with = append(r.base, base.value), append(r.with, with.value)
+	r.baseCPU, r.withCPU = append(r.baseCPU, base.cpu), append(r.withCPU, with.cpu)
+	progress("%s: round %d of %d: %s %s, %s %s %s; CPU %s and %s us a job", key, len(r.base), b.plan.rounds,
+		p.baseName, report.Number(base.value), p.withName, report.Number(with.value), p.unit, report.Number(base.cpu), report.Number(with.cpu))
+}
+
+// measure runs every part on every database; each round visits all of them.
+func (b *bench) measure(ctx context.Context, on string) (err error) {
+	dir, err := os.MkdirTemp("", "ebb-flow-")
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL's own user must pass
+		return err
+	}
+	b.dir = dir
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	databases, closeAll, err := open(ctx, dir, on)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeAll()) }()
+	for round := range b.plan.rounds {
+		for _, p := range parts {
+			if b.only != "" && !listed(b.only, p.name) || p.name == "old" && b.old == "" {
+				continue
+			}
+			for _, d := range databases {
+				base, with, err := p.measure(ctx, b, d, round%2 == 1)
+				if err != nil {
+					return fmt.Errorf("%s: %s: %w", d.name(), p.name, err)
+				}
+				b.note(d, p, base, with)
+			}
+		}
+	}
+	return nil
+}
+
+func listed(list, name string) bool {
+	for entry := range strings.SplitSeq(list, ",") {
+		if entry == name {
+			return true
+		}
+	}
+	return false
+}
+
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
+}
