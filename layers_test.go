@@ -59,6 +59,7 @@ var order = []layer{
 	{dir: "work/*"},
 	{dir: "telemetry"},
 	{dir: "telemetry/otlp"},
+	{dir: "access"},
 	{dir: "api"},
 	{dir: "client"},
 	{dir: "console"},

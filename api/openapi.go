@@ -1,0 +1,139 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// document is OpenAPI 3.1 of the table of routes.
+func (s *server) document() ([]byte, error) {
+	parts := schemas{}
+	paths := object{}
+	for i := range s.routes {
+		r := &s.routes[i]
+		path, ok := paths[r.path].(object)
+		if !ok {
+			path = object{}
+			paths[r.path] = path
+		}
+		path[strings.ToLower(r.method)] = r.operation(parts)
+	}
+	for path, summary := range map[string]string{"/healthz": "Tell that the server runs", "/readyz": "Tell whether the server can do its work"} {
+		answers := object{"200": answer("it is", parts.of(reflect.TypeFor[health]()))}
+		if path == "/readyz" {
+			answers["503"] = answer("it cannot", parts.of(reflect.TypeFor[health]()))
+		} else {
+			answers["4XX"] = refused(parts, "refused")
+		}
+		paths[path] = object{"get": object{
+			"operationId": strings.TrimPrefix(path, "/"), "summary": summary, "tags": []string{"server"}, "security": []object{}, "responses": answers,
+		}}
+	}
+	version := s.Version
+	if version == "" {
+		version = "devel"
+	}
+	return json.MarshalIndent(object{
+		"openapi": "3.1.0",
+		"info": object{
+			"title": "Ebb", "version": version,
+			"description": "Ebb finishes work that fails, without hammering what is failing.",
+			"license":     object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+		},
+		"servers":  []object{{"url": "/"}},
+		"security": []object{{"token": []string{}}},
+		"tags":     tags(s.routes),
+		"paths":    paths,
+		"components": object{
+			"schemas":         parts,
+			"securitySchemes": object{"token": object{"type": "http", "scheme": "bearer"}},
+		},
+	}, "", "  ")
+}
+
+func tags(routes []route) []object {
+	list, seen := []object{}, map[string]bool{}
+	for i := range routes {
+		if tag := routes[i].tag(); !seen[tag] {
+			seen[tag] = true
+			list = append(list, object{"name": tag})
+		}
+	}
+	return append(list, object{"name": "server"})
+}
+
+// tag is the noun after /v1.
+func (r *route) tag() string { return strings.Split(r.path, "/")[2] }
+
+func (r *route) operation(parts schemas) object {
+	o := object{
+		"operationId": r.id, "summary": r.summary, "tags": []string{r.tag()},
+		"description": fmt.Sprintf("Needs the scope %s.", r.scope),
+	}
+	parameters := parametersOf(parts, r.in)
+	if r.once {
+		parameters = append(parameters, object{
+			"name": keyHeader, "in": "header", "schema": object{"type": "string", "maxLength": maxKey},
+			"description": "the same key with the same request is done once, and answered alike for 24 h",
+		})
+	}
+	if len(parameters) > 0 {
+		o["parameters"] = parameters
+	}
+	if body, ok := r.in.FieldByName("Body"); ok {
+		o["requestBody"] = object{
+			"required": !optional(body.Type),
+			"content":  object{"application/json": object{"schema": parts.of(body.Type)}},
+		}
+	}
+	answers := object{
+		"401": refused(parts, "no token, or one that does not open"),
+		"403": refused(parts, "the scope "+string(r.scope)+" is missing"),
+		"4XX": refused(parts, "refused; code says why"),
+		"5XX": refused(parts, "the store could not be reached"),
+	}
+	if r.status == http.StatusNoContent {
+		answers["204"] = object{"description": "done"}
+	} else {
+		answers[strconv.Itoa(r.status)] = answer("done", parts.of(r.out))
+	}
+	o["responses"] = answers
+	return o
+}
+
+func answer(text string, schema object) object {
+	return object{"description": text, "content": object{"application/json": object{"schema": schema}}}
+}
+
+func refused(parts schemas, text string) object {
+	return object{"description": text, "content": object{"application/problem+json": object{"schema": parts.of(reflect.TypeFor[Problem]())}}}
+}
+
+// parametersOf describes the fields that come from path and query.
+func parametersOf(parts schemas, t reflect.Type) []object {
+	var list []object
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			list = append(list, parametersOf(parts, f.Type)...)
+			continue
+		}
+		p := object{}
+		if name := f.Tag.Get("path"); name != "" {
+			p = object{"name": name, "in": "path", "required": true, "schema": parts.of(f.Type)}
+		} else if name := f.Tag.Get("query"); name != "" {
+			p = object{"name": name, "in": "query", "schema": parts.of(f.Type)}
+		} else {
+			continue
+		}
+		if doc := f.Tag.Get("doc"); doc != "" {
+			p["description"] = doc
+		}
+		list = append(list, p)
+	}
+	return list
+}

@@ -1,0 +1,152 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ebbhq/ebb/engine"
+)
+
+const (
+	get  = http.MethodGet
+	post = http.MethodPost
+	put  = http.MethodPut
+)
+
+// under makes a path of names, each one segment whatever is in it.
+func under(parts ...string) string {
+	path := "/v1"
+	for _, p := range parts {
+		path += "/" + strings.ReplaceAll(url.PathEscape(p), ".", "%2E")
+	}
+	return path
+}
+
+// Enqueue adds the jobs, all or none.
+func (c *Client) Enqueue(ctx context.Context, jobs ...engine.NewJob) ([]engine.Enqueued, error) {
+	in := struct {
+		Jobs []engine.NewJob `json:"jobs"`
+	}{append([]engine.NewJob{}, jobs...)}
+	var out struct{ Jobs []engine.Enqueued }
+	err := c.ask(ctx, post, "/v1/jobs/batch", nil, in, &out)
+	return out.Jobs, err
+}
+
+// Job returns one job.
+func (c *Client) Job(ctx context.Context, id string) (out engine.Job, err error) {
+	return out, c.ask(ctx, get, under("jobs", id), nil, nil, &out)
+}
+
+// Attempts returns the ledger of a job.
+func (c *Client) Attempts(ctx context.Context, id string) ([]engine.Attempt, error) {
+	var out struct{ Attempts []engine.Attempt }
+	err := c.ask(ctx, get, under("jobs", id, "attempts"), nil, nil, &out)
+	return out.Attempts, err
+}
+
+// Jobs lists from newest to oldest.
+func (c *Client) Jobs(ctx context.Context, f engine.Filter, p engine.Page) (out engine.Jobs, err error) {
+	return out, c.ask(ctx, get, "/v1/jobs", bounded(selected(f), p), nil, &out)
+}
+
+// Why tells why a job is where it is.
+func (c *Client) Why(ctx context.Context, id string) (out engine.Why, err error) {
+	return out, c.ask(ctx, get, under("jobs", id, "why"), nil, nil, &out)
+}
+
+// Retry queues a failed or parked job again, or makes a waiting one due now.
+func (c *Client) Retry(ctx context.Context, id string) (out engine.Job, err error) {
+	return out, c.ask(ctx, post, under("jobs", id, "retry"), nil, nil, &out)
+}
+
+// Cancel ends a waiting job and orders a running one to stop.
+func (c *Client) Cancel(ctx context.Context, id string) (out engine.Job, err error) {
+	return out, c.ask(ctx, post, under("jobs", id, "cancel"), nil, nil, &out)
+}
+
+// Dead lists dead letters or parked jobs.
+func (c *Client) Dead(ctx context.Context, f engine.Filter, p engine.Page) (out engine.Jobs, err error) {
+	return out, c.ask(ctx, get, "/v1/dead", bounded(selected(f), p), nil, &out)
+}
+
+// Groups gathers dead letters by what went wrong.
+func (c *Client) Groups(ctx context.Context, f engine.Filter, limit int) ([]engine.Group, error) {
+	var out struct{ Groups []engine.Group }
+	err := c.ask(ctx, get, "/v1/dead/groups", bounded(selected(f), engine.Page{Limit: limit}), nil, &out)
+	return out.Groups, err
+}
+
+// Redrive orders dead letters or parked jobs to be queued again.
+func (c *Client) Redrive(ctx context.Context, o engine.Order) (out engine.Redrive, err error) {
+	return out, c.ask(ctx, post, "/v1/redrives", nil, o, &out)
+}
+
+// FinishRedrive sees an order through: the server goes on with it as long as
+// somebody asks, and tells how far it is.
+func (c *Client) FinishRedrive(ctx context.Context, id string, progress func(engine.Redrive)) (engine.Redrive, error) {
+	for first := true; ; first = false {
+		var out engine.Redrive
+		if err := c.ask(ctx, post, under("redrives", id, "finish"), nil, nil, &out); err != nil {
+			return out, err
+		}
+		if progress != nil && !(first && out.Done() && out.Moved == 0) {
+			progress(out)
+		}
+		if out.Done() {
+			return out, nil
+		}
+	}
+}
+
+// Redrives lists the unfinished, oldest first, then the newest done.
+func (c *Client) Redrives(ctx context.Context, limit int) ([]engine.Redrive, error) {
+	var out struct{ Redrives []engine.Redrive }
+	err := c.ask(ctx, get, "/v1/redrives", bounded(url.Values{}, engine.Page{Limit: limit}), nil, &out)
+	return out.Redrives, err
+}
+
+// Policies lists the policies known to the server.
+func (c *Client) Policies(ctx context.Context) ([]engine.Policy, error) {
+	var out struct{ Policies []engine.Policy }
+	err := c.ask(ctx, get, "/v1/policies", nil, nil, &out)
+	return out.Policies, err
+}
+
+// selected writes a filter as query parameters.
+func selected(f engine.Filter) url.Values {
+	q := url.Values{}
+	for name, value := range map[string]string{
+		"state": string(f.State), "cause": string(f.Cause), "kind": f.Kind, "queue": f.Queue, "target": f.Target,
+		"batch": f.Batch, "class": f.Class, "fingerprint": f.Fingerprint, "since": instant(f.Since), "until": instant(f.Until),
+	} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	for _, id := range f.IDs {
+		q.Add("id", id)
+	}
+	return q
+}
+
+// bounded adds a page.
+func bounded(q url.Values, p engine.Page) url.Values {
+	if p.Cursor != "" {
+		q.Set("cursor", p.Cursor)
+	}
+	if p.Limit != 0 {
+		q.Set("limit", strconv.Itoa(p.Limit))
+	}
+	return q
+}
+
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
