@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/store"
 )
 
@@ -28,6 +29,8 @@ const (
 	Lost       What = "lost"       // this process was taken for dead
 	Late       What = "late"       // all late writes of a lost process have been tried
 	Reaped     What = "reaped"     // this process took over from another, Process
+	Probing    What = "probing"    // the start that follows is the probe of a breaker
+	Swapped    What = "swapped"    // the store took this gate; Text is a GateSeen as JSON
 	Erred      What = "erred"      // a call of the store failed
 	Draining   What = "draining"   // the first signal
 	Stopping   What = "stopping"   // the second, or the end of the drain
@@ -37,7 +40,7 @@ const (
 // Event is one line of the evidence.
 type Event struct {
 	Mono    time.Duration // of the machine's monotonic clock, the same in all processes
-	Wall    time.Time
+	Wall    time.Time     // policy time
 	What    What
 	Process int64 // the process's number in the store
 	store.Ref
@@ -56,7 +59,8 @@ func Mono() time.Duration {
 
 // Evidence is the file that one process writes.
 type Evidence struct {
-	file *os.File
+	file  *os.File
+	clock clock.Clock // of Wall
 }
 
 // OpenEvidence creates the file, or goes on at its end.
@@ -65,7 +69,7 @@ func OpenEvidence(path string) (*Evidence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("crashtest: evidence: %w", err)
 	}
-	return &Evidence{file: file}, nil
+	return &Evidence{file: file, clock: clock.System{}}, nil
 }
 
 // Add writes one event, with the time of now, in one call of the kernel: it
@@ -73,7 +77,7 @@ func OpenEvidence(path string) (*Evidence, error) {
 // judge, so an error ends the process.
 func (v *Evidence) Add(e Event) {
 	line := fmt.Appendf(nil, "%d %d %s %d %d %d %d %q\n",
-		Mono(), time.Now().UnixNano(), e.What, e.Process, e.Seq, e.Epoch, e.Start, e.Text)
+		Mono(), v.clock.Now().UnixNano(), e.What, e.Process, e.Seq, e.Epoch, e.Start, e.Text)
 	if _, err := v.file.Write(line); err != nil {
 		panic(fmt.Sprintf("crashtest: evidence: %v", err))
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/ebbhq/ebb/clock"
 )
 
 // Life is one worker process from its start to its end.
@@ -169,6 +171,15 @@ func (f *Fleet) Signal(l *Life, s syscall.Signal) error {
 		return fmt.Errorf("crashtest: signal %v: %w", s, err)
 	}
 	return nil
+}
+
+// Freeze stops a worker, for d, as a hypervisor or a debugger would.
+func (f *Fleet) Freeze(ctx context.Context, l *Life, d time.Duration) error {
+	if err := f.Signal(l, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	err := clock.Sleep(ctx, clock.System{}, d)
+	return errors.Join(err, f.Signal(l, syscall.SIGCONT))
 }
 
 // Stop tells all workers to stop and waits until they have.

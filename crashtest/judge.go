@@ -76,16 +76,7 @@ type judge struct {
 // Judge compares what was acknowledged, what the evidence shows and what the
 // store says. It returns one line for each broken promise, sorted.
 func Judge(c Case) (Report, []string) {
-	j := judge{
-		in: c, orders: maps.Clone(c.Acked), runs: map[int64][]*run{}, byRef: map[store.Ref]*run{},
-		dead: map[int64]bool{}, lost: map[int64]bool{}, holders: map[store.Ref]int64{},
-	}
-	if j.orders == nil {
-		j.orders = map[int64]Order{}
-	}
-	for _, l := range c.Lives {
-		j.life(l)
-	}
+	j := intake(c)
 	j.lives()
 	j.reaps()
 	j.enqueues()
@@ -97,6 +88,21 @@ func Judge(c Case) (Report, []string) {
 	j.counts()
 	slices.Sort(j.broken)
 	return j.out, slices.Compact(j.broken)
+}
+
+// intake reads the evidence of all processes.
+func intake(c Case) *judge {
+	j := &judge{
+		in: c, orders: maps.Clone(c.Acked), runs: map[int64][]*run{}, byRef: map[store.Ref]*run{},
+		dead: map[int64]bool{}, lost: map[int64]bool{}, holders: map[store.Ref]int64{},
+	}
+	if j.orders == nil {
+		j.orders = map[int64]Order{}
+	}
+	for _, l := range c.Lives {
+		j.life(l)
+	}
+	return j
 }
 
 func (j *judge) say(seq int64, format string, args ...any) {

@@ -21,6 +21,10 @@ func (j *judge) job(order Order, kept *job.Job) {
 // end: the job ended as its order says, and spent what it may.
 func (j *judge) end(order Order, kept *job.Job, rows []job.Attempt) {
 	want := order.end()
+	if order.Doomed {
+		j.doomed(kept)
+		return
+	}
 	if kept.State != want.state || kept.Cause != want.cause {
 		j.say(kept.Seq, "%s %s ended as %s(%s), want %s(%s): %s", order.Kind, order.Name, kept.State, kept.Cause, want.state, want.cause, kept.LastError)
 		return
@@ -31,7 +35,7 @@ func (j *judge) end(order Order, kept *job.Job, rows []job.Attempt) {
 			spent++
 		}
 	}
-	if spent != want.attempts || spent > attempts {
+	if want.attempts != anySpent && (spent != want.attempts || spent > attempts) {
 		j.say(kept.Seq, "%s spent %d attempts of %d, want %d", order.Kind, spent, attempts, want.attempts)
 	}
 	if kept.State != job.Succeeded {

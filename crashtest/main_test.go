@@ -38,13 +38,16 @@ type figures struct {
 	kills, jobs int
 	stops       int // SIGSTOP cycles
 	restarts    int // of PostgreSQL
+	// rounds of chaos over targets, each with a kill or a stop; keys with
+	// perKey jobs each.
+	rounds, calls, keys, perKey int
 }
 
 func size() figures {
 	if os.Getenv("EBB_CRASH") == "full" {
-		return figures{kills: 100, jobs: 20_000, stops: 100, restarts: 10}
+		return figures{kills: 100, jobs: 20_000, stops: 100, restarts: 10, rounds: 60, calls: 12_000, keys: 200, perKey: 20}
 	}
-	return figures{kills: 8, jobs: 2_000, stops: 3, restarts: 2}
+	return figures{kills: 8, jobs: 2_000, stops: 3, restarts: 2, rounds: 6, calls: 1000, keys: 60, perKey: 10}
 }
 
 // seed of orders, victims and moments: EBB_CRASH_SEED, or 1. The machine's
@@ -96,7 +99,7 @@ func newStage(t *testing.T, url string, c crashtest.Config) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.URL = url
+	c.URL, c.Targets = url, t.TempDir()
 	s := &stage{
 		T: t, ctx: t.Context(), url: url, store: opened, fleet: crashtest.NewFleet(t.TempDir(), c),
 		acked: map[int64]crashtest.Order{}, maybe: map[string]crashtest.Order{}, rng: rand.New(rand.NewPCG(seed(t), 0)),
@@ -176,7 +179,11 @@ func (s *stage) tryEnqueue(orders []crashtest.Order) ([]int64, error) {
 	for i, o := range orders {
 		jobs[i] = o.New()
 	}
-	answers, err := s.store.Enqueue(s.ctx, time.Time{}, jobs)
+	var now time.Time // the store's
+	if s.fleet.Config.Factor != 0 {
+		now = s.fleet.Config.Clock().Now()
+	}
+	answers, err := s.store.Enqueue(s.ctx, now, jobs)
 	if err != nil {
 		for _, o := range orders {
 			s.maybe[o.Name] = o
@@ -204,17 +211,8 @@ func (s *stage) judge() crashtest.Report {
 	s.Helper()
 	account, err := crashtest.ReadAccount(s.ctx, s.store)
 	s.must(err)
-	report, broken := crashtest.Judge(crashtest.Case{
-		Acked: s.acked, Maybe: s.maybe, Lives: s.fleet.Lives, Lease: s.fleet.Config.Lease, Account: account,
-	})
-	const most = 30
-	for i, b := range broken {
-		if i == most {
-			s.Errorf("… and %d more", len(broken)-most)
-			break
-		}
-		s.Error(b)
-	}
+	report, broken := crashtest.Judge(s.evidence(account))
+	s.blame(broken)
 	if lite, ok := s.store.(*sqlite.Store); ok {
 		var verdict string
 		s.must(lite.DB().QueryRowContext(s.ctx, "PRAGMA integrity_check").Scan(&verdict))
@@ -224,6 +222,22 @@ func (s *stage) judge() crashtest.Report {
 	}
 	s.Logf("seed %d: %s", seed(s.T), report)
 	return report
+}
+
+func (s *stage) evidence(a crashtest.Account) crashtest.Case {
+	return crashtest.Case{Acked: s.acked, Maybe: s.maybe, Lives: s.fleet.Lives, Lease: s.fleet.Config.Lease, Account: a}
+}
+
+func (s *stage) blame(broken []string) {
+	s.Helper()
+	const most = 30
+	for i, b := range broken {
+		if i == most {
+			s.Errorf("… and %d more", len(broken)-most)
+			break
+		}
+		s.Error(b)
+	}
 }
 
 // slow is the error of a heartbeat that a busy machine delayed for longer than

@@ -25,10 +25,11 @@ const (
 	Nap      Kind = "nap"      // takes Millis whatever its context says, then reports progress
 	Hold     Kind = "hold"     // returns when its context ends
 	Bomb     Kind = "bomb"     // kills its own process
+	Call     Kind = "call"     // takes Millis, then gets the target's answer
 )
 
 // Kinds are all that the worker program knows.
-var Kinds = []Kind{Quick, Slow, Flaky, Fatal, Hopeless, Steps, Nap, Hold, Bomb}
+var Kinds = []Kind{Quick, Slow, Flaky, Fatal, Hopeless, Steps, Nap, Hold, Bomb, Call}
 
 // Order is one job that the driver asks for.
 type Order struct {
@@ -36,8 +37,12 @@ type Order struct {
 	Kind   Kind      `json:"kind"`
 	Millis int       `json:"millis,omitempty"`
 	Cargo  []byte    `json:"cargo,omitempty"` // args to fill a disk with
-	Policy string    `json:"-"`               // PolicyName if empty
-	DueAt  time.Time `json:"-"`               // zero = now
+	Target string    `json:"target,omitempty"`
+	Fails  int       `json:"fails,omitempty"` // so many attempts of a call fail, whatever the target says
+	Doomed bool      `json:"-"`               // its target never answers well
+	Key    string    `json:"-"`
+	Policy string    `json:"-"` // PolicyName if empty
+	DueAt  time.Time `json:"-"` // zero = now
 }
 
 // New returns the order as a job.
@@ -49,7 +54,7 @@ func (o Order) New() job.New {
 	if o.Policy == "" {
 		o.Policy = PolicyName
 	}
-	return job.New{Kind: string(o.Kind), Policy: o.Policy, Args: args, DueAt: o.DueAt}
+	return job.New{Kind: string(o.Kind), Policy: o.Policy, Args: args, DueAt: o.DueAt, Target: o.Target, Key: o.Key}
 }
 
 func parseOrder(args []byte) (Order, error) {
@@ -64,8 +69,10 @@ func parseOrder(args []byte) (Order, error) {
 type end struct {
 	state    job.State
 	cause    job.Cause
-	attempts int // spent
+	attempts int // spent; anySpent = as many as it took
 }
+
+const anySpent = -1
 
 func (o Order) end() end {
 	switch o.Kind {
@@ -79,6 +86,8 @@ func (o Order) end() end {
 		return end{job.Cancelled, "", 0} // the driver cancels what it held
 	case Flaky:
 		return end{job.Succeeded, "", 2}
+	case Call:
+		return end{job.Succeeded, "", anySpent}
 	}
 	return end{job.Succeeded, "", 1}
 }
@@ -92,7 +101,7 @@ const (
 
 // Policies are those of the worker program: PolicyName, with delays as short
 // as lint allows and a cap of crashes that random kills do not reach, and
-// "poison", the same with the built-in cap.
+// "poison", the same with the built-in cap; and those for work with a target.
 func Policies(concurrency int) []policy.Policy {
 	p := policy.Base(PolicyName)
 	p.Target = policy.Process
@@ -102,11 +111,16 @@ func Policies(concurrency int) []policy.Policy {
 	p.Timeout = 10 * time.Minute
 	poison := p
 	poison.Name = "poison"
-	p.Classes = []policy.Rule{{
+	p.Classes = []policy.Rule{freeCrashes()}
+	return append(flowPolicies(concurrency), p, poison)
+}
+
+// freeCrashes is a cap that random kills do not reach.
+func freeCrashes() policy.Rule {
+	return policy.Rule{
 		Match: policy.Match{Classes: policy.SetOf(failure.Crash)}, Action: policy.Retry, Counts: policy.CountsFree, Max: 50,
 		Backoff: &policy.Backoff{Base: 10 * time.Millisecond, Factor: 1, Jitter: policy.Jitter{Kind: policy.JitterNone}},
-	}}
-	return []policy.Policy{p, poison}
+	}
 }
 
 // Mixed returns n orders of all kinds that end by themselves: mostly quick

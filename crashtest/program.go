@@ -14,6 +14,7 @@ import (
 
 	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/worker"
 )
 
@@ -26,6 +27,19 @@ type Config struct {
 	Concurrency int
 	// Lease and Beat are worker.Config's; 0 = its defaults.
 	Lease, Beat, Drain, Grace time.Duration
+	// Targets is the directory of the targets' moods.
+	Targets string
+	// Factor, if not 0, makes policy time run so much faster from Start on.
+	Start  time.Time
+	Factor float64
+}
+
+// Clock is the fleet's policy time.
+func (c Config) Clock() clock.Clock {
+	if c.Factor == 0 {
+		return clock.System{}
+	}
+	return clock.Scaled{Start: c.Start, Factor: c.Factor}
 }
 
 // environment carries a Config to the worker program.
@@ -62,11 +76,16 @@ func (c Config) work(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	p := &program{evidence: evidence, witness: newWitness(s, c.URL, evidence)}
-	w, err := worker.New(p.witness, worker.Config{
+	evidence.clock = c.Clock()
+	p := &program{evidence: evidence, witness: newWitness(s, c.URL, evidence), clock: c.Clock(), targets: c.Targets}
+	config := worker.Config{
 		Handlers: p.handlers(c.Kinds), Policies: Policies(c.Concurrency), Concurrency: c.Concurrency,
 		Lease: c.Lease, Beat: c.Beat, Drain: c.Drain, Grace: c.Grace, Observe: p.observe,
-	})
+	}
+	if c.Factor != 0 {
+		config.Clock = p.clock
+	}
+	w, err := worker.New(p.witness, config)
 	if err != nil {
 		return err
 	}
@@ -84,6 +103,8 @@ func (c Config) work(ctx context.Context) (err error) {
 type program struct {
 	evidence *Evidence
 	witness  *witness
+	clock    clock.Clock
+	targets  string
 
 	mu   sync.Mutex
 	lost int64 // the process that was taken for dead; 0 = none
@@ -95,7 +116,7 @@ type program struct {
 func (p *program) observe(e worker.Event) {
 	what := map[worker.EventKind]What{
 		worker.Registered: Registered, worker.Lost: Lost, worker.Reaped: Reaped, worker.Erred: Erred,
-		worker.Draining: Draining, worker.Stopping: Stopping, worker.Stopped: Stopped,
+		worker.Draining: Draining, worker.Stopping: Stopping, worker.Stopped: Stopped, worker.Probing: Probing,
 	}[e.What]
 	if what == "" {
 		return
@@ -104,7 +125,7 @@ func (p *program) observe(e worker.Event) {
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}
-	p.evidence.Add(Event{What: what, Process: e.Process, Text: text})
+	p.evidence.Add(Event{What: what, Process: e.Process, Ref: store.Ref{Seq: e.Job.Seq, Epoch: e.Job.Epoch}, Text: text})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e.What {
@@ -142,7 +163,7 @@ func (p *program) handle(ctx context.Context, t *worker.Task) error {
 	e.Seq, e.Epoch = j.Seq, j.Epoch
 	e.What, e.Text = Started, o.Name
 	p.evidence.Add(e)
-	err = do(ctx, t, o)
+	err = p.do(ctx, t, o)
 	e.What, e.Text = Ended, "ok"
 	if err != nil {
 		e.Text = err.Error()
@@ -153,7 +174,7 @@ func (p *program) handle(ctx context.Context, t *worker.Task) error {
 
 var errScripted = errors.New("scripted failure")
 
-func do(ctx context.Context, t *worker.Task, o Order) error {
+func (p *program) do(ctx context.Context, t *worker.Task, o Order) error {
 	t.SetResult([]byte(o.Name))
 	took := time.Duration(o.Millis) * time.Millisecond
 	switch o.Kind {
@@ -170,6 +191,8 @@ func do(ctx context.Context, t *worker.Task, o Order) error {
 	case Hold:
 		<-ctx.Done()
 		return context.Cause(ctx)
+	case Call:
+		return p.call(ctx, t, o)
 	case Flaky:
 		if t.Attempt() == 1 {
 			return errScripted

@@ -17,6 +17,7 @@ import (
 // dead can try to write under them all the same.
 type witness struct {
 	store.Store
+	store.Flow
 	url      string
 	evidence *Evidence
 
@@ -25,7 +26,8 @@ type witness struct {
 }
 
 func newWitness(s store.Store, url string, v *Evidence) *witness {
-	return &witness{Store: s, url: url, evidence: v, leases: map[int64]map[store.Ref]job.Job{}}
+	flow, _ := s.(store.Flow) // both databases keep it
+	return &witness{Store: s, Flow: flow, url: url, evidence: v, leases: map[int64]map[store.Ref]job.Job{}}
 }
 
 // Turn passes the turn on and writes down each row's answer.
@@ -55,6 +57,11 @@ func (w *witness) Turn(ctx context.Context, t store.Turn) (store.Turned, error) 
 	for i, ref := range t.Release {
 		if answer.Released[i] {
 			w.forget(t.Process, ref)
+		}
+	}
+	for i := range t.Swaps {
+		if answer.Swapped[i] {
+			w.evidence.Add(Event{What: Swapped, Process: t.Process, Text: seen(&t.Swaps[i].Gate)})
 		}
 	}
 	for i := range answer.Claimed {
