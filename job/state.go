@@ -49,7 +49,7 @@ var Transitions = []Transition{
 	{From: Running, To: Succeeded},
 	{From: Running, To: Queued},
 	{From: Running, To: Failed, Causes: []Cause{retry.CauseFatal, retry.CauseExhausted, retry.CausePoison, retry.CauseExpired}},
-	{From: Running, To: Parked, Causes: []Cause{retry.CauseConfig, retry.CauseNoProgress, HostLost}},
+	{From: Running, To: Parked, Causes: []Cause{retry.CauseConfig, retry.CauseNoProgress, retry.CauseTargetDown, HostLost}},
 	{From: Queued, To: Failed, Causes: []Cause{retry.CauseExpired}},
 	{From: Queued, To: Parked, Causes: []Cause{retry.CauseTargetDown, Disabled, HeadFailed}},
 	{From: Queued, To: Cancelled},

@@ -22,7 +22,7 @@ func TestAllowed(t *testing.T) {
 		{Running, Succeeded}: {""},
 		{Running, Queued}:    {""},
 		{Running, Failed}:    {"fatal", "exhausted", "poison", "expired"},
-		{Running, Parked}:    {"config", "no_progress", "host_lost"},
+		{Running, Parked}:    {"config", "no_progress", "target_down", "host_lost"},
 		{Queued, Failed}:     {"expired"},
 		{Queued, Parked}:     {"target_down", "disabled"},
 		{Queued, Cancelled}:  {""},

@@ -20,7 +20,11 @@ func (k *kernel) newFloor(cl *client, workers int) *dispatch.Floor {
 		workers = unlimited
 	}
 	f := dispatch.New(workers, k.origin)
-	f.SetPolicy(cl.policy.Name, dispatch.LimitsOf(cl.policy))
+	limits := dispatch.LimitsOf(cl.policy)
+	if cl.spec.Gate == "" || cl.spec.Gate == GateNone { // work without a target is claimed in its order
+		limits.FirstShare = 0
+	}
+	f.SetPolicy(cl.policy.Name, limits)
 	return f
 }
 

@@ -176,7 +176,11 @@ func (k *kernel) wait(l int32, v gate.Verdict) {
 	ln := &k.lanes[l]
 	k.agenda.cancel(&ln.until)
 	if !v.Until.IsZero() {
-		ln.until = k.agenda.add(max(k.instant(v.Until), k.now+1), rankBegin, doLane, l)
+		rank := rankBegin
+		if k.clients[ln.client].mode == Durable {
+			rank = rankEnd // who kept a slot goes before the floor
+		}
+		ln.until = k.agenda.add(max(k.instant(v.Until), k.now+1), rank, doLane, l)
 	}
 	k.watch(l)
 }
@@ -207,11 +211,19 @@ func (k *kernel) release(l int32) {
 	var refused gate.Verdict
 	for i := ln.jobs.head; i != none; {
 		next := k.jobs.links[i].next
+		p := &k.procs[k.jobs.at(i).proc]
+		if k.now < p.nextAt { // another durable job started in its kept slot
+			refused = gate.Verdict{Until: k.origin.Add(time.Duration(p.nextAt))}
+			break
+		}
 		v := k.ask(i, ln)
 		if v.Admit {
 			ln.jobs.remove(k.jobs.links, i)
 			k.quit(i)
 			k.begin(i)
+			if k.clients[ln.client].mode == Durable {
+				k.spacedFrom(p)
+			}
 		} else {
 			if refused.Until.IsZero() || !v.Until.IsZero() && v.Until.Before(refused.Until) {
 				refused = v
@@ -290,6 +302,12 @@ func (k *kernel) permitBack(i int32, ok bool, f failure.Failure, pause time.Dura
 		done.StartedAt = k.origin.Add(time.Duration(j.started))
 	}
 	cell.state, _ = gate.Step(cl.gate, cell.state, done, k.time(), k.gateDraw(j, j.history.Starts))
+	// Who waits in process or in a slot goes before the floors.
+	for _, l := range cell.lanes {
+		if k.lanes[l].jobs.n > 0 {
+			k.release(l)
+		}
+	}
 	for _, l := range cell.lanes {
 		k.wake(l)
 	}

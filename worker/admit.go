@@ -39,7 +39,7 @@ func (l *loop) plainRoom() int {
 func (l *loop) admission(r *run, now time.Time, drafting bool) dispatch.Answer {
 	la, p := l.lanes, r.entry
 	n, k := p.track, kindOf(p.item.Retry)
-	if !r.pace.admits(now) || r.pace.spaced(now) {
+	if !r.pace.admits(now) || r.pace.spaced(now) || !drafting && l.keptFirst(r.pace, now) {
 		la.waited[n.target] = true
 		return dispatch.Answer{Until: r.pace.nextChange(now)}
 	}
@@ -80,7 +80,12 @@ func (l *loop) askAt(b *booth, r *run, now time.Time, drafting bool) (permit, ga
 	if !drafting || b.sent != nil || b.ghost != nil {
 		return permit{}, gate.Verdict{}
 	}
-	return b.carve(config, retry, now, l.config.Seed)
+	got, v := b.carve(config, retry, now, l.config.Seed)
+	for !v.Admit && b.idle > 0 { // what nobody may use of it holds nobody up
+		l.sparing(b, b.idle-1, now)
+		got, v = b.carve(config, retry, now, l.config.Seed)
+	}
+	return got, v
 }
 
 // serve lets work start that needs no turn first: permits are in hand. Where
@@ -117,7 +122,7 @@ func (l *loop) serve(now time.Time, together bool) {
 // choose takes a run out of its track: the floor gave it the next slot.
 func (l *loop) choose(r *run) {
 	l.unline(r)
-	r.entry.onFloor = true
+	r.entry.onFloor, r.entry.counted = true, r.entry.item
 	l.reserve(r)
 }
 
@@ -193,6 +198,15 @@ func (l *loop) unchoose(r *run, now time.Time) {
 		l.suspects = append(l.suspects, r)
 		return
 	}
+	l.waitAgain(r, now)
+}
+
+// waitAgain lets a run wait where it did before it was chosen.
+func (l *loop) waitAgain(r *run, now time.Time) {
+	if r.entry.kept {
+		l.unbegun(r, r.beginAt)
+		return
+	}
 	l.lineUp(r, now)
 }
 
@@ -202,9 +216,8 @@ func (l *loop) leaveSlot(r *run, now time.Time) {
 	l.unreserve(r)
 	l.lanes.running--
 	p.track.active--
-	if p.onFloor {
-		l.lanes.floor.Ended(p.item)
-		p.onFloor = false
+	if !p.kept {
+		l.vacate(r)
 	}
 	for _, got := range p.permits[:p.held] {
 		b := got.booth

@@ -74,7 +74,8 @@ func (l *loop) adopted(process int64, found []job.Job, gates []store.Gate, err e
 		case r.job.Epoch < found[i].Epoch: // the settle that kept it was done
 			l.pending = slices.DeleteFunc(l.pending, func(p *run) bool { return p == r })
 			l.observe(r, settledEvent(r, true))
-			l.await(&found[i])
+			l.unhold(r)
+			l.await(&found[i], r.entry)
 		}
 	}
 	l.wake()

@@ -321,10 +321,10 @@ func (w *Worker) probeEvery(name string) time.Duration {
 // it. So this process ends it.
 
 // expiresAt is when max_hold will be over for such a job, if its target goes
-// on holding it; zero if that does not count, or it is not to be failed.
+// on holding it; zero if that does not count.
 func (l *loop) expiresAt(r *run, now time.Time) time.Time {
 	p := r.policy
-	if !p.Gate || p.MaxHold <= 0 || p.OnHoldEnd == policy.HoldPark || r.job.Target == "" {
+	if !p.Gate || p.MaxHold <= 0 || r.job.Target == "" {
 		return time.Time{}
 	}
 	s := &r.entry.track.booths[0].state
@@ -334,13 +334,16 @@ func (l *loop) expiresAt(r *run, now time.Time) time.Time {
 	return now.Add(p.MaxHold - r.job.History.Held - s.HeldBetween(r.job.DueAt, now, r.entry.item.Retry))
 }
 
-// expire fails it when its time is over.
-func (l *loop) expire(r *run, now time.Time) {
+// expire fails or parks it when its time is over, and reports whether it did.
+func (l *loop) expire(r *run, now time.Time) bool {
 	if at := l.expiresAt(r, now); at.IsZero() || at.After(now) {
-		return
+		return false
 	}
 	l.unline(r)
-	r.settle = &store.Settle{Ref: r.ref(), To: job.Failed, Cause: retry.CauseExpired, History: r.job.History}
-	r.verdict = verdict{to: job.Failed}
+	l.vacate(r)
+	to := endingOf(r.policy, store.Ending{})
+	r.settle = &store.Settle{Ref: r.ref(), To: to.To, Cause: to.Cause, History: r.job.History}
+	r.verdict = verdict{to: to.To}
 	l.pending = append(l.pending, r)
+	return true
 }

@@ -27,13 +27,34 @@ func (l *loop) stay(r *run, due time.Time) {
 	j.History.FirstStartAt, j.History.DeadlineAt = store.Instant(j.History.FirstStartAt), j.DeadlineAt
 	j.LastClass, j.LastError, j.Fingerprint, j.Version = a.Class, a.Error, r.settle.Fingerprint, a.Version
 	j.Progress = r.reportedLast()
-	l.await(&j)
+	l.await(&j, r.entry)
 }
 
-// await takes in an unbegun lease that may begin when it is due.
-func (l *loop) await(j *job.Job) {
+// hold keeps the slot of a start that ended until the store has its settle:
+// nobody is claimed for it.
+func (l *loop) hold(r *run) {
+	r.holds = true
+	l.holding++
+	r.pace.kept++
+}
+
+// unhold ends that: the run is kept now, or over.
+func (l *loop) unhold(r *run) {
+	if r.holds {
+		r.holds = false
+		l.holding--
+		r.pace.kept--
+	}
+}
+
+// await takes in an unbegun lease that may begin when it is due. Its place on
+// the floor of lanes, if it has one, is that of its last start.
+func (l *loop) await(j *job.Job, last *entry) {
 	r := l.newRun(j, l.routeOf(j))
 	l.leases[j.Seq] = r
+	if last != nil {
+		r.entry = &entry{track: last.track, onFloor: last.onFloor, counted: last.counted, stays: true}
+	}
 	l.unbegun(r, j.DueAt)
 }
 
@@ -60,6 +81,7 @@ func (r *run) isSuspect() bool { return r.job.History.Crashes >= store.SuspectCr
 
 // resume begins what has waited in its slot until it was due.
 func (l *loop) resume(t *turn, now time.Time) {
+	slices.SortStableFunc(l.kept, func(a, b *run) int { return a.beginAt.Compare(b.beginAt) })
 	l.kept = slices.DeleteFunc(l.kept, func(r *run) bool {
 		late := !r.job.DeadlineAt.IsZero() && r.job.DeadlineAt.Before(now)
 		if now.Before(r.beginAt) && !late || r.pace.spaced(now) || r.isSuspect() && l.suspect != nil {
@@ -67,8 +89,7 @@ func (l *loop) resume(t *turn, now time.Time) {
 		}
 		r.pace.kept--
 		if l.lanes != nil && !late && l.lanes.isLane(&r.job) {
-			l.arriveLane(r, now)
-			return true
+			return l.resumeLane(t, r, now)
 		}
 		if late { // whoever keeps the deadlines ends it
 			l.giveBack(r, "its deadline has passed")
@@ -78,6 +99,50 @@ func (l *loop) resume(t *turn, now time.Time) {
 		}
 		return true
 	})
+}
+
+// resumeLane lets a lease begin in the slot that it kept, if its gate admits
+// it: the permit went back when its last start ended. False if it waits on.
+func (l *loop) resumeLane(t *turn, r *run, now time.Time) bool {
+	if r.isSuspect() {
+		l.vacate(r)
+		r.entry = nil
+		l.arriveLane(r, now)
+		return true
+	}
+	p := r.entry
+	if p == nil {
+		p = &entry{stays: true}
+		r.entry = p
+	}
+	p.kept, p.arrivedAt = true, now
+	p.track = l.lanes.trackOf(&r.job, r.policy)
+	p.item = itemOf(r)
+	switch {
+	case l.admission(r, now, true).Admit:
+		l.reserve(r)
+		l.carry(t, r)
+		return true
+	case l.expire(r, now):
+		return true
+	}
+	r.pace.kept++
+	return false
+}
+
+// keptFirst reports whether a lease that kept its slot is due, under a policy
+// whose starts are spaced: the next turn lets it begin before any other.
+func (l *loop) keptFirst(p *pace, now time.Time) bool {
+	return p.policy.Spacing > 0 && p.kept > 0 &&
+		slices.ContainsFunc(l.kept, func(r *run) bool { return r.pace == p && !r.beginAt.After(now) })
+}
+
+// vacate frees the place on the floor of lanes of a run that leaves.
+func (l *loop) vacate(r *run) {
+	if p := r.entry; p != nil && p.onFloor && r.process == l.process {
+		l.lanes.floor.Ended(p.counted)
+		p.onFloor = false
+	}
 }
 
 // begin asks the store to mark a lease as begun, and reserves its slot.
@@ -125,15 +190,23 @@ func (l *loop) unkeep(r *run) bool {
 	}
 	r.pace.kept--
 	l.kept = slices.Delete(l.kept, i, i+1)
+	l.vacate(r)
 	return true
 }
 
-// nextKept returns when the next one may begin.
+// nextKept returns when the next one may begin, by time alone.
 func (l *loop) nextKept(now time.Time) time.Time {
 	var at time.Time
 	for _, r := range l.kept {
 		if r.beginAt.After(now) {
 			at = earlier(at, r.beginAt)
+		} else if p := r.entry; p != nil && p.kept {
+			if rest := p.track.rest[kindOf(p.item.Retry)]; rest.set && rest.verdict.Until.After(now) {
+				at = earlier(at, rest.verdict.Until)
+			}
+			if over := l.expiresAt(r, now); over.After(now) {
+				at = earlier(at, over)
+			}
 		}
 	}
 	return at

@@ -17,7 +17,7 @@ func (l *loop) release(t *turn, now time.Time) {
 			continue
 		}
 		var held [2]bool
-		overdue := false
+		overdue, slotless := false, false
 		for _, r := range slices.Clone(n.runs) {
 			k := kindOf(r.entry.item.Retry)
 			if r.entry.stays {
@@ -32,6 +32,8 @@ func (l *loop) release(t *turn, now time.Time) {
 			why := "waits for its policy"
 			if n.rest[k].set {
 				why = n.rest[k].verdict.String()
+			} else {
+				slotless = true
 			}
 			l.giveBack(r, why)
 			held[k] = true
@@ -43,7 +45,7 @@ func (l *loop) release(t *turn, now time.Time) {
 		}
 		switch {
 		case !held[0] && !held[1]:
-		case n.active > 0 && !n.shut(0, now): // the next end calls them back
+		case (n.active > 0 || slotless) && !n.shut(0, now): // the next end calls them back, or a slot
 			l.lanes.deepen(n)
 		case len(n.runs) == 0: // discovery finds them again
 			l.lanes.shallow(n)
@@ -79,7 +81,7 @@ func (l *loop) hopeless(r *run, rest refusal, now time.Time) bool {
 	}
 	v := rest.verdict
 	soon := !v.Until.IsZero() && !v.Until.After(now.Add(grantLife)) ||
-		v.Until.IsZero() && rest.booth.firsts+rest.booth.retries > 0
+		v.Until.IsZero() && rest.booth.out() > 0
 	return !patient || !soon
 }
 
@@ -116,6 +118,9 @@ func (l *loop) claimNamed(t *turn, now time.Time) {
 			room = min(room, b.room(now))
 			worth = max(worth, b.firsts+b.retries)
 		}
+		if n.pace != nil {
+			room = min(room, n.pace.room(now))
+		}
 		limit := min(idle+2*n.ended, worth) + room - len(n.runs)
 		if limit <= 0 {
 			continue
@@ -143,6 +148,16 @@ func (l *loop) admitSuspect(r *run, now time.Time) bool {
 	r.entry = &entry{track: l.lanes.trackOf(&r.job, r.policy), arrivedAt: now}
 	r.entry.item = itemOf(r)
 	return l.admission(r, now, true).Admit
+}
+
+// out counts the permits of this process, those of the turn that is being
+// prepared too.
+func (b *booth) out() int {
+	n := b.firsts + b.retries
+	if b.draft != nil {
+		n += b.draft.firsts + b.draft.retries
+	}
+	return n
 }
 
 // room is how many more permits the gate seems to have.

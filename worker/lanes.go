@@ -46,11 +46,12 @@ type track struct {
 	trackKey
 	booths []*booth // that its work must pass: the target's, the queue's
 	runs   []*run
-	more   bool // the store may have more that is due
-	asking bool // a turn under way claims by name
-	ended  int  // starts that ended since the last claim by name
-	recent int  // starts that ended since the last turn
-	active int  // runs that were chosen and have not ended
+	more   bool  // the store may have more that is due
+	asking bool  // a turn under way claims by name
+	ended  int   // starts that ended since the last claim by name
+	recent int   // starts that ended since the last turn
+	active int   // runs that were chosen and have not ended
+	pace   *pace // of the policy of what came last
 	rest   [2]refusal
 }
 
@@ -66,10 +67,12 @@ type entry struct {
 	item      dispatch.Item
 	track     *track
 	permits   [2]permit
-	held      int  // permits in hand, those of the swap under way too
-	onFloor   bool // the floor counts it as running
-	reserved  bool // a slot is kept for it
-	stays     bool // a strict queue's: it waits here, whatever holds it
+	held      int           // permits in hand, those of the swap under way too
+	onFloor   bool          // the floor counts it as running
+	counted   dispatch.Item // as which it does
+	kept      bool          // it waits, or waited, in a slot of its own and not on the floor
+	reserved  bool          // a slot is kept for it
+	stays     bool          // a strict queue's: it waits here, whatever holds it
 	arrivedAt time.Time
 	heldFor   time.Duration
 	heldBy    string
@@ -168,7 +171,7 @@ func (l *loop) lineUp(r *run, now time.Time) {
 	}
 	p := r.entry
 	p.item = itemOf(r)
-	p.track.runs = append(p.track.runs, r)
+	p.track.runs, p.track.pace = append(p.track.runs, r), r.pace
 	for _, b := range p.track.booths {
 		b.waiting[kindOf(p.item.Retry)]++
 	}

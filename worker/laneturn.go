@@ -218,7 +218,7 @@ func (l *loop) failedLanes(t *turn) {
 		} else if r.isSuspect() {
 			l.suspects = append(l.suspects, r)
 		} else {
-			l.lineUp(r, now)
+			l.waitAgain(r, now)
 		}
 	}
 	l.shelve(t)
@@ -280,10 +280,13 @@ func (l *loop) concludeStart(r *run, now time.Time) {
 // refusedBegin is for a lease that the store did not let begin.
 func (l *loop) refusedBegin(r *run, now time.Time) {
 	if r.refusals++; r.refusals < maxRefusals {
-		r.entry = nil
+		if !r.entry.kept {
+			r.entry = nil
+		}
 		l.unbegun(r, now.Add(clockError/10<<r.refusals))
 		return
 	}
+	l.vacate(r)
 	delete(l.leases, r.job.Seq)
 	l.doubt = true
 	l.observe(r, Event{What: Refused})

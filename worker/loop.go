@@ -37,6 +37,7 @@ type loop struct {
 	leases   map[int64]*run // all that this process holds, by sequence
 	running  int            // handlers in their slots
 	reserved int            // slots asked for by turns under way
+	holding  int            // slots of starts that ended and will be kept once that is saved
 	strays   int            // handlers given up that have not returned
 
 	crew     *crew
@@ -286,7 +287,7 @@ func (l *loop) arrive(j *job.Job, now time.Time) {
 
 // admit starts a lease, lets it wait to run alone, or gives it back.
 func (l *loop) admit(r *run, way *route, now time.Time) {
-	room := l.running+len(l.kept) < l.config.Concurrency && r.pace.admits(now)
+	room := l.running+len(l.kept)+l.holding < l.config.Concurrency && r.pace.admits(now)
 	switch {
 	case !r.job.Begun && room && (r.job.DueAt.After(now) || !r.isSuspect()): // kept, and the answer was lost
 		l.unbegun(r, r.job.DueAt)
@@ -327,6 +328,7 @@ func (l *loop) start(r *run, now time.Time) {
 // its old place.
 func (l *loop) giveBack(r *run, why string) {
 	l.observe(r, Event{What: Held, Text: why})
+	l.vacate(r)
 	l.returns = append(l.returns, r)
 }
 
@@ -336,6 +338,9 @@ func (l *loop) finished(r *run) {
 	r.pace.running--
 	r.unwatch()
 	delete(l.doomed, r)
+	if l.leases[r.job.Seq] == r && l.keeps(r) {
+		l.hold(r)
+	}
 	if r.entry != nil && r.process == l.process {
 		l.endLane(r)
 	}

@@ -67,9 +67,8 @@ func (l *loop) endLane(r *run) {
 	p.track.active--
 	p.track.ended++
 	p.track.recent++
-	if p.onFloor {
-		la.floor.Ended(p.item)
-		p.onFloor = false
+	if !r.holds {
+		l.vacate(r)
 	}
 	done := r.doneOf()
 	now := l.now()

@@ -45,6 +45,7 @@ type run struct {
 	killAt time.Time // when a handler whose context ended is given up
 
 	beginAt  time.Time // when a kept lease may begin
+	holds    bool      // it ended, and its slot is kept until that is saved
 	refusals int       // of its begin, in a row
 }
 

@@ -101,6 +101,9 @@ func (l *loop) lost(process int64) {
 		}
 	}
 	l.loseLanes()
+	for _, r := range l.leases {
+		l.unhold(r)
+	}
 	clear(l.leases)
 	for _, r := range l.kept {
 		r.pace.kept--
@@ -150,6 +153,6 @@ func (l *loop) hush() {
 
 func (l *loop) quiet() bool {
 	busy := l.running > 0 || l.turns > 0 || len(l.leases) > len(l.kept)+l.lanes.waiting()
-	asking := l.wantsDue() || l.dueAsking || l.doubt || l.adopting || l.limits.claimable(l.now()) || l.asksLanes()
+	asking := l.wantsDue() || l.dueAsking || l.doubt || l.adopting || l.claims(l.now()) || l.asksLanes()
 	return l.process != 0 && !busy && !asking
 }

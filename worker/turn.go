@@ -150,8 +150,16 @@ func (l *loop) ask(t *turn, now time.Time) {
 	}
 }
 
+// claims reports whether a turn would claim plain work now. While all slots
+// are taken, kept ones too, it would not, whatever may be there.
+func (l *loop) claims(now time.Time) bool {
+	return l.plainRoom() > 0 && len(l.suspects) < l.config.Concurrency && l.limits.claimable(now)
+}
+
 // free counts slots that nobody runs in or has asked for.
-func (l *loop) free() int { return l.config.Concurrency - l.running - l.reserved - len(l.kept) }
+func (l *loop) free() int {
+	return l.config.Concurrency - l.running - l.reserved - len(l.kept) - l.holding
+}
 
 // nextSuspect returns the suspect whose turn it is, of lanes or of the others.
 func (l *loop) nextSuspect(now time.Time, lane bool) *run {
@@ -256,6 +264,10 @@ func (l *loop) settled(t *turn, answer store.Turned) {
 			delete(l.leases, r.job.Seq)
 		}
 		done := answer.Settled[i]
+		l.unhold(r)
+		if !done || r.settle == nil || !r.settle.Keep {
+			l.vacate(r)
+		}
 		switch {
 		case r.verdict.to != job.Queued:
 		case r.settle.Keep && done:
