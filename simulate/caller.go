@@ -125,6 +125,9 @@ type Dependency struct {
 	// Calls is how many such calls a request makes, one after the other; the
 	// first that fails for good fails the request. 0 = 1.
 	Calls int
+	// Parallel makes the Calls all at once. The request goes on when the last
+	// has ended, and fails then if one failed for good.
+	Parallel bool
 
 	Client
 }

@@ -94,7 +94,7 @@ func (k *kernel) buildClients() {
 				name = d.Targets[0].Downstream
 			}
 			node.calls = append(node.calls, layerCall{
-				client: int32(len(k.clients)), count: max(1, d.Calls),
+				client: int32(len(k.clients)), count: int32(max(1, d.Calls)), parallel: d.Parallel,
 				share: newTimeline(&d.Share, 1), random: newStream(k.seed, "share/"+node.spec.Name+"/"+name, i),
 			})
 			cl := k.newClient(node.spec.Name+"/"+name, &d.Client, node.spec.Copies, 0, InProcess, shared)

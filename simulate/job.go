@@ -40,6 +40,8 @@ type job struct {
 	request  int32 // under way; none
 	user     int32 // closed user who waits for it; none
 	parent   int32 // request of a layer that waits for it; none
+	later    int32 // the next call of the same request under way; none
+	earlier  int32 // the one before; none
 	lane     int32 // in which it waits for the gate, none if it does not
 	batch    int32 // of mode waves; none
 	item     int32 // position in the batch
@@ -89,7 +91,7 @@ func (k *kernel) arrive(c, proc, user, parent int32, priority int) int32 {
 	if parent == none {
 		k.counted()
 	} else {
-		k.requests.at(parent).inner = i
+		k.own(parent, i)
 	}
 	switch cl.mode {
 	case Durable:
@@ -312,6 +314,9 @@ func (k *kernel) leave(i int32, ok bool) {
 		if j.stage == between {
 			batch = none // its pass is over
 		}
+	}
+	if parent != none {
+		k.disown(i)
 	}
 	j.lane = none
 	k.jobs.give(i)

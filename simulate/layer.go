@@ -4,13 +4,15 @@ import "github.com/ebbhq/ebb/gate"
 
 // layerCall is one dependency of a node at work.
 type layerCall struct {
-	client int32
-	count  int
-	share  timeline
-	random stream
+	client   int32
+	count    int32
+	parallel bool
+	share    timeline
+	random   stream
 }
 
-// nextCall makes a request's next call of its own, or completes it.
+// nextCall makes a request's next call of its own, or all of those that are
+// made at once, or completes it.
 func (k *kernel) nextCall(r int32) {
 	q := k.requests.at(r)
 	n := &k.nodes[q.node]
@@ -22,18 +24,29 @@ func (k *kernel) nextCall(r int32) {
 		}
 		c := &n.calls[q.call]
 		if p := c.share.at(k.now); p >= 1 || c.random.unit() < p {
-			q.repeat = int32(c.count)
+			q.repeat = c.count
 		}
 	}
-	q.repeat--
-	k.arrive(n.calls[q.call].client, int32(n.copy), none, r, 0)
+	c := &n.calls[q.call]
+	if q.pending = 1; c.parallel {
+		q.pending = q.repeat
+	}
+	q.repeat -= q.pending
+	client, proc := c.client, int32(n.copy)
+	for range q.pending { // the last to end goes on with the request
+		k.arrive(client, proc, none, r, 0)
+	}
 }
 
 // called is the end of a request's own call.
 func (k *kernel) called(r int32, ok bool) {
 	q := k.requests.at(r)
-	q.inner = none
-	if ok {
+	q.pending--
+	q.broken = q.broken || !ok
+	if q.pending > 0 {
+		return
+	}
+	if !q.broken {
 		k.nextCall(r)
 		return
 	}
@@ -45,7 +58,7 @@ func (k *kernel) called(r int32, ok bool) {
 // cancelJob ends a layer's call that nobody waits for any more.
 func (k *kernel) cancelJob(i int32) {
 	j := k.jobs.at(i)
-	k.requests.at(j.parent).inner = none
+	k.disown(i)
 	j.parent = none
 	if j.stage == flying {
 		m := &k.clients[j.client].meter
@@ -62,6 +75,28 @@ func (k *kernel) cancelJob(i int32) {
 	}
 	j.cause = cancelled
 	k.bury(i)
+}
+
+// own makes a job the call of a request.
+func (k *kernel) own(r, i int32) {
+	q, j := k.requests.at(r), k.jobs.at(i)
+	if j.later, j.earlier = none, q.inner; q.inner != none {
+		k.jobs.at(q.inner).later = i
+	}
+	q.inner = i
+}
+
+// disown takes a job from the calls that its request has under way.
+func (k *kernel) disown(i int32) {
+	j := k.jobs.at(i)
+	if j.later != none {
+		k.jobs.at(j.later).earlier = j.earlier
+	} else {
+		k.requests.at(j.parent).inner = j.earlier
+	}
+	if j.earlier != none {
+		k.jobs.at(j.earlier).later = j.later
+	}
 }
 
 // abandon gives a permit back without an outcome.

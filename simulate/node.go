@@ -91,12 +91,13 @@ type request struct {
 	version uint64          // of the row it read
 	need    float64         // of shared service: the clock's reading at its end
 
-	job    int32 // who waits; none if nobody does any more
-	node   int32
-	inner  int32 // job of its own call under way; none
-	event  handle
-	call   int32 // which of the node's calls comes next
-	repeat int32 // how many of that call are left
+	job     int32 // who waits; none if nobody does any more
+	node    int32
+	inner   int32 // the last job of its own calls under way; none
+	event   handle
+	call    int32 // which of the node's calls comes next
+	repeat  int32 // how many of that call are left
+	pending int32 // how many of that call are under way
 
 	stand    stand
 	ok       bool
@@ -104,6 +105,7 @@ type request struct {
 	counted  bool // in the system
 	writes   bool // of a row: the second half
 	doomed   bool // a fault answers after service
+	broken   bool // one of its own calls failed
 	onServer bool
 }
 

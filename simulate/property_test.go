@@ -131,7 +131,7 @@ func drawScenario(t *rapid.T) Scenario {
 	for n := range layers {
 		d := drawDownstream(t, string(rune('a'+n)))
 		if n+1 < layers && d.Row == nil && d.Order != PS {
-			d.Calls = []Dependency{{Client: drawClient(t, string(rune('a'+n+1))), Calls: rapid.IntRange(0, 2).Draw(t, "calls")}}
+			d.Calls = []Dependency{{Client: drawClient(t, string(rune('a'+n+1))), Calls: rapid.IntRange(0, 3).Draw(t, "calls"), Parallel: rapid.Bool().Draw(t, "parallel")}}
 			d.ReleaseServer = rapid.Bool().Draw(t, "release")
 		}
 		s.Downstreams = append(s.Downstreams, d)

@@ -188,7 +188,7 @@ func (k *kernel) served(r int32) {
 			n.away.push(k.requests.links, r)
 			k.fill(q.node)
 		}
-		q.call, q.repeat = none, 0
+		q.call, q.repeat, q.broken = none, 0, false
 		k.nextCall(r)
 		return
 	}
@@ -293,8 +293,9 @@ func (k *kernel) abort(r int32) {
 func (k *kernel) evict(r int32) {
 	q := k.requests.at(r)
 	k.agenda.cancel(&q.event)
-	if q.inner != none {
+	for q.inner != none {
 		k.cancelJob(q.inner)
+		q = k.requests.at(r)
 	}
 	if k.nodes[q.node].spec.Order == PS {
 		k.unshare(r)

@@ -297,6 +297,7 @@ var elements = []element{
 			{key: "name", doc: "tells dependencies of one downstream apart; default the first target's name"},
 			{key: "share", doc: "probability that a request needs the call; default 1"},
 			{key: "calls", doc: "how many such calls a request makes, one after the other; default 1"},
+			{key: "parallel", doc: "makes them all at once; the request goes on when the last has ended, and fails then if one failed for good"},
 		}, clientFields...),
 	},
 	{

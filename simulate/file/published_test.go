@@ -136,6 +136,13 @@ var published = []struct {
 		},
 	},
 	{
+		"throttle", "Client-side throttling, K = 2, capacity 100 a second", "Site Reliability Engineering, 2016, ch. 21: the backend sees K times what it accepts", 0,
+		[]claim{
+			{"500 a second", "calls that reach the backend, a second", "caller/app/call_rate", 200},
+			{"1000 a second", "calls that reach the backend, a second", "caller/app/call_rate", 200},
+		},
+	},
+	{
 		"backoff-for", "A long outage", "Brooker, What is Backoff For?, 2022: users who wait, and independent arrivals", 0,
 		[]claim{
 			{"closed hasty", "calls a second", "caller/clients/call_rate", 400 / 0.18},
@@ -160,6 +167,10 @@ var published = []struct {
 			{"53 a second", "share of runs that recover", "caller/app/recovery.recovered", 0},
 			{"53 then 40", "share of runs that recover", "caller/app/recovery.recovered", 1},
 		},
+	},
+	{
+		"tail-at-scale", "A hundred servers asked at once", "Dean and Barroso, The Tail at Scale, 2013: 63 % take over a second, a mean of 0.634 × 1 s + 0.366 × 10 ms", 0,
+		[]claim{{"", "mean time, s", "caller/users/jobs.mean", 0.637628}},
 	},
 	{
 		"layers", "Retries at every layer", "Site Reliability Engineering, 2016, ch. 22: 64; Brooker, Timeouts, retries, and backoff with jitter, 2019: 243", 0,
