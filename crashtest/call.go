@@ -81,6 +81,8 @@ const (
 	Dying    = "dying"    // the same, few attempts and a short max_hold
 	Parking  = "parking"  // the same, and parks what was held too long
 	Batched  = "batched"  // BatchedTo overdue retries per target, process and 30 s
+	Lasting  = "lasting"  // a breaker that stays open for long
+	Saving   = "saving"   // Savings, a budget over a longer time
 	Unheld   = "unheld"   // no limit at all
 )
 
@@ -94,6 +96,9 @@ const (
 	OpenFor = 1500 * time.Millisecond
 	// OpenCap is the longest that it stays open.
 	OpenCap = 3 * time.Second
+	// LastingFor is how long Lasting stays open: a fleet can be started anew
+	// meanwhile.
+	LastingFor = 6 * time.Second
 
 	DyingAttempts = 3
 	DyingDelay    = time.Second
@@ -105,6 +110,9 @@ const (
 
 // Allowance is the budget of Budgeted.
 var Allowance = policy.Budget{Kind: policy.BudgetWindow, Ratio: 0.2, Floor: 6, TTL: 3 * time.Second}
+
+// Savings is the budget of Saving.
+var Savings = policy.Budget{Kind: policy.BudgetWindow, Ratio: 0.2, Floor: 6, TTL: 8 * time.Second}
 
 // flowPolicies are for work with a target: delays far below what lint allows,
 // which is waived, and attempts that do not run out unless the name says so.
@@ -121,10 +129,15 @@ func flowPolicies(concurrency int) []policy.Policy {
 		Dying:   dying(policy.HoldFail),
 		Parking: dying(policy.HoldPark),
 		Batched: func(p *policy.Policy) { p.Batch, p.Backoff.Base = BatchedTo, BatchedDelay },
-		Unheld:  func(*policy.Policy) {},
+		Lasting: func(p *policy.Policy) {
+			p.RetryAfter = policy.RetryAfter{Honour: true, Max: time.Minute}
+			p.Breaker = policy.Breaker{Consecutive: 3, Open: LastingFor, Cap: LastingFor}
+		},
+		Saving: func(p *policy.Policy) { p.Budget = Savings },
+		Unheld: func(*policy.Policy) {},
 	}
 	var all []policy.Policy
-	for _, name := range []string{Limited, Rated, Budgeted, Pausing, Breaking, Dying, Parking, Batched, Unheld} {
+	for _, name := range []string{Limited, Rated, Budgeted, Pausing, Breaking, Dying, Parking, Batched, Lasting, Saving, Unheld} {
 		p := policy.Base(name)
 		p.Target = policy.Process
 		p.Concurrency, p.FirstShare = concurrency, 0

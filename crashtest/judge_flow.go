@@ -190,7 +190,14 @@ func (f *flow) target(target string, runs []*run) {
 	case Rated:
 		f.rate(target, runs)
 	case Budgeted:
-		f.budget(target, runs)
+		f.budget(target, runs, Allowance)
+	case Saving:
+		f.budget(target, runs, Savings)
+	case Lasting:
+		f.pauses(target, runs)
+		f.breaker(target, runs)
+	case Dying, Parking:
+		f.atOnce(target, runs)
 	case Pausing:
 		f.pauses(target, runs)
 	case Breaking:
@@ -237,9 +244,7 @@ func (f *flow) rate(target string, runs []*run) {
 }
 
 // budget: retries in any ttl ≤ ratio × first attempts in it + floor.
-func (f *flow) budget(target string, runs []*run) { f.spending(target, runs, Allowance) }
-
-func (f *flow) spending(target string, runs []*run, b policy.Budget) {
+func (f *flow) budget(target string, runs []*run, b policy.Budget) {
 	for i, from := range runs {
 		allowed, spent := b.Floor, 0
 		for _, r := range runs[i:] {
