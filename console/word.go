@@ -1,0 +1,132 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ebbhq/ebb/policy/plot"
+)
+
+// parse reads every page with the layout around it.
+func (s *server) parse() error {
+	base, err := template.New("layout.html").Funcs(s.words()).ParseFS(files, "page/layout.html", "page/part.html")
+	if err != nil {
+		return err
+	}
+	names, err := fs.Glob(files, "page/*.html")
+	if err != nil {
+		return err
+	}
+	s.pages = map[string]*template.Template{}
+	for _, name := range names {
+		one, err := base.Clone()
+		if err == nil {
+			one, err = one.ParseFS(files, name)
+		}
+		if err != nil {
+			return err
+		}
+		s.pages[path.Base(name)] = one
+	}
+	return nil
+}
+
+// words are the functions of the pages.
+func (s *server) words() template.FuncMap {
+	return template.FuncMap{
+		"ago":     s.ago,
+		"stamp":   stamp,
+		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"count":   count,
+		"seconds": seconds,
+		"short":   plot.Short,
+		"text":    text,
+		"entries": func() []entry { return entries },
+		"pick":    func(list, value any) map[string]any { return map[string]any{"list": list, "value": value} },
+	}
+}
+
+// ago tells an instant from now: "3m ago", "in 20s".
+func (s *server) ago(t time.Time) string {
+	d := s.Now().Sub(t).Round(time.Second)
+	switch {
+	case d >= time.Second:
+		return coarse(d) + " ago"
+	case d <= -time.Second:
+		return "in " + coarse(-d)
+	}
+	return "now"
+}
+
+// coarse writes a duration in at most two units.
+func coarse(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= 2*day:
+		return strconv.Itoa(int(d/day)) + " d"
+	case d >= time.Hour:
+		return strings.TrimSuffix(strconv.Itoa(int(d/time.Hour))+" h "+strconv.Itoa(int(d%time.Hour/time.Minute))+" min", " 0 min")
+	case d >= time.Minute:
+		return strings.TrimSuffix(strconv.Itoa(int(d/time.Minute))+" min "+strconv.Itoa(int(d%time.Minute/time.Second))+" s", " 0 s")
+	}
+	return strconv.Itoa(int(d/time.Second)) + " s"
+}
+
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return coarse(d)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
+
+// count writes a whole number in groups of three, with thin spaces.
+func count(n any) string {
+	digits := fmt.Sprint(n)
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
+			b.WriteRune('\u2009')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
+}
+
+// text shows bytes that may be JSON.
+func text(b []byte) string { return string(b) }
+
+// sentence begins with a capital and ends with a full stop.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	if text[0] >= 'a' && text[0] <= 'z' {
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
+	if strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}
+
+// entry is one page of the navigation.
+type entry struct{ Name, Path, Title string }
+
+var entries = []entry{
+	{"simulate", "/simulate", "Simulate"},
+}
+
+// notices are told after an order was carried out, by the word that the
+// redirect carries: the address never brings words of its own.
+var notices = map[string]string{}
+
+// maxForm is the most bytes of a form.
+const maxForm = 64 << 10
