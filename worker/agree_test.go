@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/simulate"
 	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/store/sqlite"
 )
 
 // ailment is a modelled downstream: well, but for a while.
@@ -140,7 +142,7 @@ func (c *agreement) worked(t *testing.T, over time.Duration, open func(*testing.
 		}
 		enqueue(t, s, jobs...)
 		newRig(t, s, Config{
-			Concurrency: c.slots, Turns: 1, Seed: agreeSeed, Clock: clock.System{}, Poll: 1000 * time.Hour,
+			Concurrency: c.slots, Turns: 1, Seed: agreeSeed, Clock: clock.System{}, Poll: 1000 * time.Hour, Lease: 1000 * time.Hour,
 			Policies: []policy.Policy{c.policy},
 			Handlers: map[string]Handler{"k": func(ctx context.Context, task *Task) error {
 				note("job %d start %d begins", task.Job().Seq, task.Start())
@@ -216,6 +218,26 @@ func TestWorkerAgreesWithSimulator(t *testing.T) {
 					})
 				}
 			}
+		}
+	}
+}
+
+// TestWorkerAgreesWithSimulatorOnSQLite: the same over a database.
+func TestWorkerAgreesWithSimulatorOnSQLite(t *testing.T) {
+	for _, targets := range [][]string{nil, {"a"}} {
+		for _, sick := range ailments {
+			t.Run(fmt.Sprintf("targets=%d/%s", len(targets), sick.name), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "ebb.db")
+				c := agreement{policy: policy.MustPreset("webhook"), slots: 3, targets: targets, ailment: sick}
+				c.agrees(t, func(t *testing.T) store.Store {
+					s, err := sqlite.Open(t.Context(), path, sqlite.Options{WakeEvery: time.Hour})
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { _ = s.Close() })
+					return s
+				})
+			})
 		}
 	}
 }
