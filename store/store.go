@@ -22,6 +22,7 @@ type Store interface {
 	Leaser
 	Reader
 	Operator
+	Records
 	Waker
 	// Now returns the database's clock.
 	Now(ctx context.Context) (time.Time, error)

@@ -44,6 +44,7 @@ type Store struct {
 	waiting     map[string]map[int64]*row // queued jobs by target
 	pausedKinds map[string]bool
 	periodics   map[string]store.Periodic
+	records     records
 	limits      heap // queued jobs with a deadline, by deadline
 	done        heap // succeeded and cancelled, by end
 	dead        heap // failed, by end

@@ -114,7 +114,7 @@ func (s *Store) StrictQueue(ctx context.Context, queue string, strict bool) erro
 	return nil
 }
 
-// Maintain expires deadlines and ends retention. There is nothing to fold.
+// Maintain expires deadlines and records and ends retention. There is nothing to fold.
 func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error) {
 	if err := s.begin(ctx); err != nil {
 		return false, err
@@ -145,5 +145,6 @@ func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error)
 			s.drop(r)
 		}
 	}
+	left -= s.records.expire(now, left)
 	return left == 0, nil
 }

@@ -23,6 +23,7 @@ type Tx struct {
 	store *Store
 	staged
 	settles []stagedSettle
+	writes  []write
 	ended   bool
 }
 
@@ -57,6 +58,11 @@ func (s *Store) EnqueueTx(ctx context.Context, tx any, now time.Time, jobs []job
 	if err != nil {
 		return nil, err
 	}
+	return s.stageTx(t, now, jobs)
+}
+
+// stageTx stages jobs in an open transaction.
+func (s *Store) stageTx(t *Tx, now time.Time, jobs []job.New) ([]store.Enqueued, error) {
 	st, err := s.stage(now, jobs, t.rows)
 	if err != nil {
 		return nil, err
@@ -90,7 +96,7 @@ func (s *Store) SettleTx(ctx context.Context, tx any, now time.Time, process int
 }
 
 // Commit makes everything visible at once, or nothing: an error says that a
-// lease or a unique key is another's by now.
+// lease, a unique key or a record is another's by now.
 func (t *Tx) Commit() error {
 	s := t.store
 	s.mu.Lock()
@@ -100,10 +106,15 @@ func (t *Tx) Commit() error {
 	}
 	t.ended = true
 	s.asOf = time.Time{}
-	if t.conflicts() {
-		t.forget()
-		return errConflict
+	over, err := s.replay(t.writes)
+	if err == nil && t.conflicts() {
+		err = errConflict
 	}
+	if err != nil {
+		t.forget()
+		return err
+	}
+	s.carryOut(over, t.writes)
 	s.commit(t.staged)
 	for _, st := range t.settles {
 		if r := s.leased(st.process, st.Ref); r != nil {

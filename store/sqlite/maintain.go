@@ -10,7 +10,7 @@ import (
 	"github.com/ebbhq/ebb/store"
 )
 
-// Maintain expires deadlines and ends retention. There is nothing to fold:
+// Maintain expires deadlines and records and ends retention. There is nothing to fold:
 // counts are kept as they change.
 func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error) {
 	left := m.Limit
@@ -22,6 +22,9 @@ func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error)
 			return err
 		}
 		if err := t.drop("dead", m.FailedKept, &left); err != nil {
+			return err
+		}
+		if err := t.expireRecords(&left); err != nil {
 			return err
 		}
 		_, err := t.run("unique_old", micros(t.instant()), int64(max(m.Limit, 0)))

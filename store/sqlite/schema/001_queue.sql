@@ -361,6 +361,20 @@ CREATE TABLE ebb_audit (
     detail TEXT    NOT NULL
 ) STRICT;
 
+-- Documents of workloads and of the server.
+CREATE TABLE ebb_record (
+    kind       TEXT    NOT NULL,
+    id         TEXT    NOT NULL,
+    ref        TEXT,             -- what it belongs to
+    version    INTEGER NOT NULL, -- writes so far
+    expires_at INTEGER,          -- not there from then on
+    body       BLOB    NOT NULL,
+    PRIMARY KEY (kind, id)
+) STRICT;
+
+CREATE INDEX ebb_record_ref ON ebb_record (kind, ref, id) WHERE ref IS NOT NULL;
+CREATE INDEX ebb_record_expires ON ebb_record (expires_at) WHERE expires_at IS NOT NULL;
+
 -- One shape for every job, wherever it stands. Each view is one plain SELECT
 -- without joins, with the same types, so that a list over all of them merges
 -- their orders and stops when its page is full.
@@ -429,6 +443,7 @@ DROP VIEW ebb_dead_view;
 DROP VIEW ebb_done_view;
 DROP VIEW ebb_running_view;
 DROP VIEW ebb_live_view;
+DROP TABLE ebb_record;
 DROP TABLE ebb_audit;
 DROP TABLE ebb_redrive;
 DROP TABLE ebb_tally;
