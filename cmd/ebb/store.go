@@ -195,9 +195,13 @@ func (d *database) unreachable(err error) error {
 	return &failed{code: exitNo, err: errors.New(strings.Join(strings.Fields(err.Error()), " ")), try: try}
 }
 
-// ask opens the database and puts a question or an order to it.
+// ask opens the database, or connects to the server that EBB_URL names, and
+// puts a question or an order to it.
 func (a *app) ask(c *cobra.Command, create bool, do func(ctx context.Context, ops engine.Ops) error) error {
 	ctx := c.Context()
+	if at, ok := a.server(); ok {
+		return a.askServer(c, at, do)
+	}
 	policies, err := a.knownPolicies()
 	if err != nil {
 		return err
