@@ -25,6 +25,9 @@ type field struct {
 	words    []string // of an enumeration
 	required bool
 	rate     bool // a number "a second", which may be written 200/s
+	// limit marks a whole number that bounds: none says that nothing does,
+	// and 0, which would bound everything, is refused.
+	limit bool
 }
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
@@ -100,7 +103,7 @@ var clientFields = []field{
 	{key: "gate", words: gateWords, doc: "who shares breaker, pause, budget and limits per target: nobody has them (none, the default), all callers with shared as in a store, the caller, each process"},
 	{key: "timeout", doc: "drawn for each start instead of the policy's timeout"},
 	{key: "delay", doc: "drawn instead of the policy's delay before a retry, for delays that no policy has; the policy decides all else"},
-	{key: "connections", doc: "most calls under way in a process; a start that finds none free waits and its timeout runs; default no limit"},
+	{key: "connections", limit: true, doc: "most calls under way in a process; a start that finds none free waits and its timeout runs; default no limit"},
 }
 
 var elements = []element{
@@ -149,8 +152,8 @@ var elements = []element{
 			{key: "arrivals", required: true, doc: "streams of jobs, which add up"},
 			{key: "mode", words: modeWords, doc: "who retries: retry.Do in a worker that it keeps (in_process, the default), a queue with due times (durable), passes over what failed (waves)"},
 			{key: "clients", doc: "number of processes; default 1"},
-			{key: "workers", doc: "jobs that a process works on at once; default no limit; in mode durable beside the policy's concurrency, in mode waves not allowed"},
-			{key: "max_waiting", doc: "most jobs that wait for their first start in a process; more are turned away and count as dead letters; default no limit"},
+			{key: "workers", limit: true, doc: "jobs that a process works on at once; default no limit; in mode durable beside the policy's concurrency, in mode waves not allowed"},
+			{key: "max_waiting", limit: true, doc: "most jobs that wait for their first start in a process; more are turned away and count as dead letters; default no limit"},
 			{key: "deadline", doc: "drawn for each job: no start later than this after its arrival; default none"},
 			{key: "seed", doc: "of the retry delays, to compare with a real worker of that seed; default derived from the run's seed"},
 		}, clientFields...),
@@ -164,7 +167,7 @@ var elements = []element{
 			"`trace times.csv`: as recorded",
 		},
 		fields: []field{
-			{key: "kind", required: true, words: arrivalWords, doc: "the process by which jobs arrive"},
+			{key: "kind", required: true, words: arrivalWords, doc: "the process by which jobs arrive; the first job of constant comes after one interval"},
 			{key: "name", doc: "tells streams of one caller apart in their randomness; default the position"},
 			{key: "rate", rate: true, doc: "jobs a second, of poisson and constant"},
 			{key: "jobs", doc: "size of a batch; for the others the most jobs of this stream, default no limit"},
@@ -196,7 +199,7 @@ var elements = []element{
 		fields: []field{
 			{key: "name", required: true, doc: "what it is called"},
 			{key: "copies", doc: "independent downstreams of this description, NAME/1 and up; default 1"},
-			{key: "servers", doc: "requests served at once; default as many as there are"},
+			{key: "servers", limit: true, doc: "requests served at once; default as many as there are"},
 			{key: "capacity", doc: "multiplies servers over time; default 1"},
 			{key: "queue", doc: "most requests that wait for a server; 0 = a loss system; default no limit"},
 			{key: "full", doc: "answer to a request that finds the queue full; default 503 at once"},

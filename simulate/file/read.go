@@ -119,6 +119,10 @@ func (r *reader) basic(s spot, v reflect.Value, f field) {
 			v.SetBool(text == "true")
 		}
 	case reflect.Int, reflect.Int64:
+		if f.limit {
+			r.limit(s, v)
+			return
+		}
 		r.whole(s, 0, math.MaxInt32, v.SetInt)
 	case reflect.Uint64:
 		r.unsigned(s, v)
@@ -171,6 +175,22 @@ func (r *reader) whole(s spot, least, most int64, set func(int64)) {
 		return
 	}
 	set(n)
+}
+
+// limit reads a bound: 1 or more, or none. In the model 0 means none, which
+// is not what somebody means who writes it.
+func (r *reader) limit(s spot, v reflect.Value) {
+	if text, ok := scalarOf(s.node); ok {
+		switch strings.TrimSpace(text.text) {
+		case "none":
+			v.SetInt(0)
+			return
+		case "0":
+			r.fail(s.at, s.path, "0 would let nothing through; write 1 or more, or none for no limit")
+			return
+		}
+	}
+	r.whole(s, 1, math.MaxInt32, v.SetInt)
 }
 
 func (r *reader) unsigned(s spot, v reflect.Value) {

@@ -148,6 +148,9 @@ func typeSchema(t reflect.Type, f field) map[string]any {
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}
 	case reflect.Int, reflect.Int64:
+		if f.limit {
+			return anyOf(map[string]any{"type": "integer", "minimum": 1, "maximum": math.MaxInt32}, map[string]any{"const": "none"})
+		}
 		return map[string]any{"type": "integer", "minimum": 0, "maximum": math.MaxInt32}
 	case reflect.Uint64:
 		return map[string]any{"type": "integer", "minimum": 0}
