@@ -112,7 +112,7 @@ const (
 var Allowance = policy.Budget{Kind: policy.BudgetWindow, Ratio: 0.2, Floor: 6, TTL: 3 * time.Second}
 
 // Savings is the budget of Saving.
-var Savings = policy.Budget{Kind: policy.BudgetWindow, Ratio: 0.2, Floor: 6, TTL: 8 * time.Second}
+var Savings = policy.Budget{Kind: policy.BudgetWindow, Ratio: 0.2, Floor: 6, TTL: 5 * time.Second}
 
 // flowPolicies are for work with a target: delays far below what lint allows,
 // which is waived, and attempts that do not run out unless the name says so.

@@ -55,7 +55,7 @@ func (s *stage) calls(n int) []crashtest.Order {
 			o.Policy, o.Target, o.Millis = crashtest.Rated, "rated", o.Millis/4
 		default:
 			o.Policy, o.Target = crashtest.Budgeted, "budgeted"
-			if s.rng.IntN(4) == 0 {
+			if s.rng.IntN(8) == 0 {
 				o.Fails = 1
 			}
 		}

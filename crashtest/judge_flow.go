@@ -254,7 +254,7 @@ func (f *flow) budget(target string, runs []*run, b policy.Budget) {
 			if r.Start == 1 {
 				allowed += b.Ratio
 			} else if spent++; float64(spent) > allowed+1e-9 {
-				f.breaks("%s: %d retries within %s, allowed %g", target, spent, r.Mono-from.Mono, allowed)
+				f.breaks("%s: %d retries within %s, allowed %.6g", target, spent, r.Mono-from.Mono, allowed)
 				return
 			}
 		}
