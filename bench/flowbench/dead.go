@@ -42,7 +42,7 @@ func dying(breaker bool) policy.Policy {
 	p.Breaker.Open, p.Breaker.Cap = 300*time.Millisecond, time.Second
 	if !breaker {
 		p.Breaker = policy.Breaker{}
-		p.PerTarget.Concurrency = 40
+		p.PerTarget.Concurrency = targetLimit
 	}
 	return p
 }
@@ -63,7 +63,7 @@ func lag(ctx context.Context, p plan, d database, breaker bool, dead int) (m mea
 	if err := d.ready(ctx); err != nil {
 		return m, err
 	}
-	live := aimed(40)
+	live := aimed()
 	live.Concurrency = deadSlots
 	runner, err := ebb.New(c.client.Store(), ebb.WithPolicies(live, dying(breaker)), ebb.WithConcurrency(deadSlots))
 	if err != nil {

@@ -26,10 +26,6 @@ type part struct {
 
 const heldTargets = 100
 
-// sharedLimit is what each of 100 targets may have at once: together all
-// slots, so that no limit binds and only its cost is seen.
-const sharedLimit = slots / 100
-
 var parts = []part{
 	{
 		name: "plain", what: "plain work beside flow control", unit: "jobs/s", target: "plain_beside_flow", least: 0.97,
@@ -89,6 +85,7 @@ func drained(ctx context.Context, d database, targets int, how drain, before fun
 	if targets > 0 {
 		shape = ebb.Job{Policy: aimedName, Target: "host-"}
 	}
+	how.label = shape.Policy
 	if err := c.fill(ctx, how.jobs, targets, shape); err != nil {
 		return m, err
 	}
@@ -99,7 +96,7 @@ func drained(ctx context.Context, d database, targets int, how drain, before fun
 // control is in use: targets that are held with a backlog in the same queue,
 // their gates, a limited queue whose work is due tomorrow.
 func besidePart(ctx context.Context, b *bench, d database, swapped bool) (measured, measured, error) {
-	how := drain{jobs: b.plan.jobs, slots: slots, policies: []policy.Policy{plain(), aimed(sharedLimit)}, handle: nothing}
+	how := drain{jobs: b.plan.jobs, slots: slots, policies: []policy.Policy{plain(), aimed()}, handle: nothing}
 	inUse := func(c *crowd) error {
 		if err := c.client.LimitQueue(ctx, limited, ebb.QueueLimit{Concurrency: 10}); err != nil {
 			return err
@@ -122,7 +119,7 @@ func besidePart(ctx context.Context, b *bench, d database, swapped bool) (measur
 // spread drains the same jobs without and with targets.
 func spread(targets int) func(context.Context, *bench, database, bool) (measured, measured, error) {
 	return func(ctx context.Context, b *bench, d database, swapped bool) (measured, measured, error) {
-		how := drain{jobs: b.plan.jobs, slots: slots, policies: []policy.Policy{plain(), aimed(sharedLimit)}, handle: nothing}
+		how := drain{jobs: b.plan.jobs, slots: slots, policies: []policy.Policy{plain(), aimed()}, handle: nothing}
 		return inTurn(swapped,
 			func() (measured, error) { return drained(ctx, d, 0, how, nil) },
 			func() (measured, error) { return drained(ctx, d, targets, how, nil) })
@@ -131,13 +128,10 @@ func spread(targets int) func(context.Context, *bench, database, bool) (measured
 
 // tenMillis is a load of handlers that take 10 ms.
 func (b *bench) tenMillis(atOnce int, handle worker.Handler) drain {
-	return drain{jobs: b.plan.slow, slots: atOnce, policies: []policy.Policy{plain(), aimed(oneLimit)}, handle: handle}
+	return drain{jobs: b.plan.slow, slots: atOnce, policies: []policy.Policy{plain(), aimed()}, handle: handle}
 }
 
-const (
-	oneLimit = 40
-	tenMs    = 10 * time.Millisecond
-)
+const pause = 10 * time.Millisecond
 
 // onePart runs one target that allows 40 at once, with 400 slots. Its handlers
 // allow 40 ÷ the time that they took.
@@ -145,20 +139,20 @@ func onePart(ctx context.Context, b *bench, d database, _ bool) (base, with meas
 	var spent atomic.Int64
 	handle := func(context.Context, *ebb.Task) error {
 		began := time.Now()
-		time.Sleep(tenMs)
+		time.Sleep(pause)
 		spent.Add(int64(time.Since(began)))
 		return nil
 	}
-	with, err = drained(ctx, d, 1, b.tenMillis(10*oneLimit, handle), nil)
+	with, err = drained(ctx, d, 1, b.tenMillis(10*targetLimit, handle), nil)
 	mean := time.Duration(spent.Load()).Seconds() / float64(b.plan.slow)
-	return measured{value: oneLimit / mean}, with, err
+	return measured{value: targetLimit / mean}, with, err
 }
 
 // fortyPart runs 40 at once because there are 40 workers, and because the only
 // target allows no more of 400.
 func fortyPart(ctx context.Context, b *bench, d database, swapped bool) (measured, measured, error) {
-	handle := func(context.Context, *ebb.Task) error { time.Sleep(tenMs); return nil }
+	handle := func(context.Context, *ebb.Task) error { time.Sleep(pause); return nil }
 	return inTurn(swapped,
-		func() (measured, error) { return drained(ctx, d, 0, b.tenMillis(oneLimit, handle), nil) },
-		func() (measured, error) { return drained(ctx, d, 1, b.tenMillis(10*oneLimit, handle), nil) })
+		func() (measured, error) { return drained(ctx, d, 0, b.tenMillis(targetLimit, handle), nil) },
+		func() (measured, error) { return drained(ctx, d, 1, b.tenMillis(10*targetLimit, handle), nil) })
 }

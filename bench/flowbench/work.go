@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -23,6 +24,9 @@ const (
 	limited   = "limited" // a queue
 	slots     = 4000      // handlers at once
 	batch     = 5000      // jobs of an enqueue
+	// targetLimit times 100 targets are all slots: no limit binds, and only
+	// its cost is seen.
+	targetLimit = 40
 )
 
 // plain is the policy of work that calls nobody.
@@ -35,12 +39,12 @@ func plain() policy.Policy {
 }
 
 // aimed is the policy of work with a target: breaker and budget as in the
-// default, and so many starts of a target at once.
-func aimed(atOnce int) policy.Policy {
+// default, and 40 starts of a target at once.
+func aimed() policy.Policy {
 	p := policy.Base(aimedName)
 	p.Concurrency, p.Batch = slots, slots
 	p.Timeout = time.Minute
-	p.PerTarget.Concurrency = atOnce
+	p.PerTarget.Concurrency = targetLimit
 	return p
 }
 
@@ -124,6 +128,7 @@ type drain struct {
 	slots    int
 	policies []policy.Policy
 	handle   worker.Handler
+	label    string // plain or aimed
 }
 
 // run works until so many jobs are durably settled. Stopping is not timed.
@@ -148,7 +153,9 @@ func (c *crowd) run(ctx context.Context, d drain) (m measured, err error) {
 	}
 	ended := make(chan error, 1)
 	began := time.Now()
-	go func() { ended <- runner.Run(ctx) }()
+	pprof.Do(ctx, pprof.Labels("drain", d.label), func(ctx context.Context) { // in a profile: -tagfocus
+		go func() { ended <- runner.Run(ctx) }()
+	})
 	select {
 	case <-s.all:
 	case err := <-ended:

@@ -266,30 +266,39 @@ func (t *tx) lease(process int64, queue string, jobs []job.Job) error {
 	return t.leaseKeys(jobs)
 }
 
-// leaseSome is lease for jobs of which only those begin that say so.
+// leaseSome is lease for jobs of lanes, of which only those begin that say so.
 func (t *tx) leaseSome(process int64, queue string, jobs []job.Job) error {
-	now := t.instant()
-	var begun, unbegun []int64
+	type like struct {
+		epoch int64
+		begun bool
+	}
+	now, groups := t.instant(), map[like][]int64{}
 	for i := range jobs {
 		j := &jobs[i]
-		if toRunning(j, process, now); j.Begun {
-			begun = append(begun, j.Seq)
-		} else {
-			unbegun = append(unbegun, j.Seq)
-		}
+		toRunning(j, process, now)
+		g := like{j.Epoch, j.Begun}
+		groups[g] = append(groups[g], j.Seq)
 	}
 	t.took(queue, len(jobs))
-	if len(begun) > 0 {
-		if err := t.runFor("lease", begun, process, micros(now), int64(store.SuspectCrashes)); err != nil {
-			return err
-		}
-	}
-	if len(unbegun) > 0 {
-		if err := t.runFor("lease", unbegun, process, micros(now), int64(0)); err != nil {
+	for g, seqs := range groups {
+		if err := t.leaseAlike(process, queue, seqs, g.epoch, g.begun); err != nil {
 			return err
 		}
 	}
 	return t.leaseKeys(jobs)
+}
+
+// leaseAlike adds leases that differ in their numbers alone. A run of numbers
+// is read from the jobs; scattered ones are told, and no job is looked for.
+func (t *tx) leaseAlike(process int64, queue string, seqs []int64, epoch int64, begun bool) error {
+	slices.Sort(seqs) // each row is added where the last one was
+	var err error
+	if isRun(seqs) {
+		_, err = t.run("lease_run", seqs[0], seqs[len(seqs)-1], process, epoch, micros(t.instant()), flag(begun), queue)
+	} else {
+		_, err = t.run("lease_list", jsonList(seqs), process, epoch, micros(t.instant()), flag(begun), queue)
+	}
+	return err
 }
 
 // toRunning makes a running job of a waiting one.

@@ -31,6 +31,8 @@ var plans = map[string][]string{
 	"unready":    {"SEARCH ebb_ready USING PRIMARY KEY (queue=? AND kind=? AND priority=? AND due_at=? AND seq=?)"},
 	"lease@run":  {"SEARCH ebb_job USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 	"lease@list": {"SEARCH ebb_job USING INTEGER PRIMARY KEY (rowid=?)", "SCAN json_each VIRTUAL TABLE"},
+	"lease_run":  {"SEARCH ebb_job USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+	"lease_list": {"SCAN json_each VIRTUAL TABLE"},
 	"past@list":  {"SCAN r VIRTUAL TABLE", "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)"},
 	// settle
 	"held@run":           {"SEARCH ebb_lease USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},

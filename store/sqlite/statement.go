@@ -106,11 +106,14 @@ func forRows(texts map[string]string) {
 // forSeqs returns the form of the statement for these rows, and its first two
 // arguments. A run is told in the order of its numbers, a list in its own.
 func forSeqs(name string, seqs []int64) (form string, args []any) {
-	if first, last := slices.Min(seqs), slices.Max(seqs); last-first == int64(len(seqs)-1) {
-		return name + asRun, []any{first, last}
+	if isRun(seqs) {
+		return name + asRun, []any{slices.Min(seqs), slices.Max(seqs)}
 	}
 	return name + asList, []any{jsonList(seqs), nil}
 }
+
+// isRun reports whether numbers, each there once, leave no gap.
+func isRun(seqs []int64) bool { return slices.Max(seqs)-slices.Min(seqs) == int64(len(seqs)-1) }
 
 // runFor runs a statement about rows; args come after them.
 func (t *tx) runFor(name string, seqs []int64, args ...any) error {

@@ -43,6 +43,16 @@ DELETE FROM ebb_ready WHERE queue = ?1 AND kind = ?2 AND priority = ?3 AND (due_
 INSERT INTO ebb_lease (seq, process, epoch, leased_at, begun, queue)
 SELECT seq, ?3, coalesce(epoch, 0) + 1, ?4, coalesce(crashes, 0) < ?5, queue FROM ebb_job WHERE /*seqs*/
 
+-- name: lease_run
+-- Leases of which all is known but the numbers: those of the jobs ?1 to ?2.
+INSERT INTO ebb_lease (seq, process, epoch, leased_at, begun, queue)
+SELECT seq, ?3, ?4, ?5, ?6, ?7 FROM ebb_job WHERE seq BETWEEN ?1 AND ?2
+
+-- name: lease_list
+-- The same for the numbers ?1.
+INSERT INTO ebb_lease (seq, process, epoch, leased_at, begun, queue)
+SELECT value, ?2, ?3, ?4, ?5, ?6 FROM json_each(?1)
+
 -- name: lease_keys
 -- The keys of those leases that have one.
 UPDATE ebb_lease SET key = (SELECT j.key FROM ebb_job AS j WHERE j.seq = ebb_lease.seq) WHERE /*seqs*/
