@@ -13,17 +13,14 @@ import (
 // RunRecords states every rule of store/record.go, one subtest a behaviour,
 // each on a store of its own.
 func RunRecords(t *testing.T, open Open) {
-	writes := writeRules
-	if _, flow := open(t).(store.Flow); flow {
-		writes = slices.Concat(writes, flowWriteRules)
-	}
 	groups := []struct {
 		name  string
 		rules []rule
 	}{
 		{"Keep", recordRules},
 		{"Version", versionRules},
-		{"Write", writes},
+		{"Write", writeRules},
+		{"WriteFlow", flowWriteRules},
 		{"Check", recordCheckRules},
 		{"List", recordListRules},
 		{"Expire", recordExpireRules},

@@ -163,7 +163,7 @@ var writeRules = []rule{
 	}},
 }
 
-// Rules of stores that control flow.
+// Jobs of a write under flow control.
 var flowWriteRules = []rule{
 	{"a job whose unique key is taken refuses everything if it says so", func(s *script) {
 		s.put(t0, endpoint("1", 0, "a"), endpoint("2", 0, "b"))
