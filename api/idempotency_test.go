@@ -1,0 +1,126 @@
+package api_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ebbhq/ebb/access"
+	"github.com/ebbhq/ebb/api"
+	"github.com/ebbhq/ebb/engine"
+)
+
+// TestIdempotencyKey: a key's request is done once and answered alike.
+func TestIdempotencyKey(t *testing.T) {
+	b := newBench(t)
+	maya, noor := b.token("maya", access.Produce), b.token("noor", access.Produce)
+	body := `{"kind":"k","args":{"html":"<b>&"}}`
+	first := b.do(maya, "POST", "/v1/jobs", body, "Idempotency-Key", "one")
+	again := b.do(maya, "POST", "/v1/jobs", body, "Idempotency-Key", "one")
+	if first.status != 201 || again.status != 201 || string(first.body) != string(again.body) {
+		t.Fatalf("got\n%d %s, then\n%d %s", first.status, first.body, again.status, again.body)
+	}
+	if first.header.Get("Idempotent-Replayed") != "" || again.header.Get("Idempotent-Replayed") != "true" {
+		t.Fatal("the second answer is the kept one, and says so")
+	}
+	b.refused(b.do(maya, "POST", "/v1/jobs", `{"kind":"other"}`, "Idempotency-Key", "one"), 409, "idempotency")
+	b.refused(b.do(maya, "POST", "/v1/jobs/batch", body, "Idempotency-Key", "one"), 409, "idempotency")
+	want[engine.Enqueued](b, b.do(noor, "POST", "/v1/jobs", body, "Idempotency-Key", "one"), 201) // a key is its token's
+	// A refusal is kept too.
+	b.refused(b.do(maya, "POST", "/v1/jobs", `{"kind":""}`, "Idempotency-Key", "two"), 422, "invalid")
+	g := b.do(maya, "POST", "/v1/jobs", `{"kind":""}`, "Idempotency-Key", "two")
+	b.refused(g, 422, "invalid")
+	if g.header.Get("Idempotent-Replayed") != "true" {
+		t.Fatal("a refusal is not done again")
+	}
+	if list := want[engine.Jobs](b, b.do(maya, "GET", "/v1/jobs", ""), 200); len(list.Jobs) != 2 {
+		t.Fatalf("there are %d jobs, want 2", len(list.Jobs))
+	}
+}
+
+// TestIdempotencyRace: of many requests with one key at once, one is done.
+func TestIdempotencyRace(t *testing.T) {
+	b := newBench(t)
+	maya := b.token("maya", access.Produce)
+	var group sync.WaitGroup
+	answers := make([]got, 20)
+	for i := range answers {
+		group.Go(func() { answers[i] = b.do(maya, "POST", "/v1/jobs", `{"kind":"k"}`, "Idempotency-Key", "one") })
+	}
+	group.Wait()
+	for _, g := range answers {
+		if g.status != 201 && g.problem().Code != "under_way" {
+			t.Fatalf("got %d %s", g.status, g.body)
+		}
+	}
+	if list := want[engine.Jobs](b, b.do(maya, "GET", "/v1/jobs", ""), 200); len(list.Jobs) != 1 {
+		t.Fatalf("there are %d jobs, want 1", len(list.Jobs))
+	}
+}
+
+// TestIdempotencyOfTokens: the secret of a token is not kept for a second
+// answer.
+func TestIdempotencyOfTokens(t *testing.T) {
+	b := newBench(t)
+	admin := b.token("root", access.Admin)
+	body := `{"name":"ci","scopes":["produce"]}`
+	x := want[api.TokenMade](b, b.do(admin, "POST", "/v1/tokens", body, "Idempotency-Key", "one"), 201)
+	y := want[api.TokenMade](b, b.do(admin, "POST", "/v1/tokens", body, "Idempotency-Key", "one"), 201)
+	if x.Secret == y.Secret || x.ID == y.ID {
+		t.Fatal("a secret was kept")
+	}
+}
+
+// TestTokenRoutes: a token is made, listed without its secret, used and
+// revoked, at once, over HTTP; the audit names who did it.
+func TestTokenRoutes(t *testing.T) {
+	b := newBench(t)
+	admin := b.token("root", access.Admin)
+	made := want[api.TokenMade](b, b.do(admin, "POST", "/v1/tokens", `{"name":"ci","scopes":["produce"],"queues":["mail"]}`), 201)
+	want[engine.Enqueued](b, b.do(made.Secret, "POST", "/v1/jobs", `{"kind":"k","queue":"mail"}`), 201)
+	list := want[api.TokenList](b, b.do(admin, "GET", "/v1/tokens", ""), 200)
+	if len(list.Tokens) != 2 {
+		t.Fatalf("got %+v", list)
+	}
+	if g := b.do(admin, "DELETE", "/v1/tokens/"+made.ID, ""); g.status != 204 {
+		t.Fatalf("got %d %s", g.status, g.body)
+	}
+	b.refused(b.do(made.Secret, "GET", "/v1/jobs", ""), 401, "unauthorized")
+	b.refused(b.do(admin, "DELETE", "/v1/tokens/"+made.ID, ""), 404, "not_found")
+	rows, err := b.store.Audit(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows[0].Act != "token.revoke" || rows[0].Actor != "root" || rows[0].What != made.ID {
+		t.Fatalf("the audit says %+v", rows[0])
+	}
+}
+
+// TestExpiry: a token ends when it should.
+func TestExpiry(t *testing.T) {
+	b := newBench(t)
+	_, secret, err := b.keeper.CreateToken(t.Context(), access.NewToken{Name: "short", Scopes: []access.Scope{access.Read}, ExpiresAt: b.clock.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want[engine.Jobs](b, b.do(secret, "GET", "/v1/jobs", ""), 200)
+	b.clock.Advance(time.Hour)
+	b.refused(b.do(secret, "GET", "/v1/jobs", ""), 401, "unauthorized")
+}
+
+// TestRequests: what is written wrongly is refused with what would be right.
+func TestRequests(t *testing.T) {
+	b := newBench(t)
+	admin := b.token("root", access.Admin)
+	b.refused(b.do(admin, "POST", "/v1/jobs", `{"kind":"k"`), 400, "json")
+	b.refused(b.do(admin, "POST", "/v1/jobs", `{"kind":"k","colour":"red"}`), 400, "json")
+	b.refused(b.do(admin, "POST", "/v1/jobs", `{"kind":"k"}{}`), 400, "json")
+	b.refused(b.do(admin, "POST", "/v1/jobs", ``), 400, "json")
+	b.refused(b.do(admin, "POST", "/v1/jobs", `{"kind":"k"}`, "Content-Type", "text/plain"), 415, "media_type")
+	b.refused(b.do(admin, "GET", "/v1/jobs?limit=many", ""), 400, "parameter")
+	b.refused(b.do(admin, "GET", "/v1/jobs?since=yesterday", ""), 400, "parameter")
+	b.refused(b.do(admin, "GET", "/v1/jobs?limit=1&limit=2", ""), 400, "parameter")
+	b.refused(b.do(admin, "GET", "/v1/jobs?limit=1001", ""), 422, "invalid")
+	b.refused(b.do(admin, "GET", "/v1/nothing", ""), 404, "not_found")
+	b.refused(b.do(admin, "DELETE", "/v1/jobs", ""), 405, "method")
+}
