@@ -92,7 +92,7 @@ func TestCatchUp(t *testing.T) {
 	fast := flowing
 	fast.Start, fast.Factor = time.Now().UTC(), 10
 	onBoth(t, fast, func(s *stage) {
-		const late, firsts, window = 40, 20, 28 * time.Second // 2 s of 30 for the way from the decision to the handler
+		const late, firsts, window = 32, 20, 28 * time.Second // 2 s of 30 for the way from the decision to the handler
 		policyTime := s.fleet.Config.Clock()
 		s.workers(fleetSize)
 		s.mood("batched", crashtest.Down)

@@ -200,7 +200,7 @@ func (f *flow) target(target string, runs []*run) {
 		f.atOnce(target, runs)
 	case Pausing:
 		f.pauses(target, runs)
-	case Breaking:
+	case Breaking, Dying, Parking:
 		f.atOnce(target, runs)
 		f.breaker(target, runs)
 	}

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	}
 	// These tests wait for other processes more than they compute.
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
 	}
 	os.Exit(pgtest.Run(m))
@@ -47,7 +47,7 @@ func size() figures {
 	if os.Getenv("EBB_CRASH") == "full" {
 		return figures{kills: 100, jobs: 20_000, stops: 100, restarts: 10, rounds: 60, calls: 12_000, keys: 200, perKey: 20}
 	}
-	return figures{kills: 8, jobs: 2_000, stops: 3, restarts: 2, rounds: 6, calls: 1000, keys: 60, perKey: 10}
+	return figures{kills: 8, jobs: 2_000, stops: 3, restarts: 2, rounds: 4, calls: 600, keys: 60, perKey: 10}
 }
 
 // seed of orders, victims and moments: EBB_CRASH_SEED, or 1. The machine's
