@@ -16,6 +16,7 @@ type kernel struct {
 	now    int64 // nanoseconds since origin
 	agenda agenda
 	events int64
+	still  still
 
 	jobs     pool[job]
 	requests pool[request]
@@ -42,7 +43,7 @@ type kernel struct {
 var defaultOrigin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newKernel(s *Scenario, seed uint64, trace func(Event)) *kernel {
-	k := &kernel{scenario: s, seed: seed, origin: s.Origin, trace: trace, buckets: newBuckets(s)}
+	k := &kernel{scenario: s, seed: seed, origin: s.Origin, trace: trace, buckets: newBuckets(s), still: still{patience: patience}}
 	if k.origin.IsZero() {
 		k.origin = defaultOrigin
 	}
@@ -83,6 +84,10 @@ func (k *kernel) run(ctx context.Context, most int64) error {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
+			if k.still.stands(k) {
+				return fmt.Errorf("simulate: %s: virtual time stands at %s: something goes on for ever in no time, such as a closed user without think whose calls take none; give it a duration",
+					k.scenario.Name, time.Duration(k.now))
+			}
 		}
 		if most > 0 && k.events > most {
 			return fmt.Errorf("simulate: %s: more than %d events by %s of virtual time: shorten length, or raise the limit",
@@ -92,6 +97,29 @@ func (k *kernel) run(ctx context.Context, most int64) error {
 	}
 	k.finish()
 	return nil
+}
+
+// still notices that virtual time does not move any more.
+type still struct {
+	patience int64 // events at one instant, beside what the work in it explains
+	at       int64 // the instant
+	since    int64 // events by then
+	most     int64 // jobs in the system at once in that instant
+}
+
+// patience is for a job that is tried some million times at one instant;
+// explained is the events of a job that is tried a few times.
+const (
+	patience  = 1 << 25
+	explained = 64
+)
+
+func (s *still) stands(k *kernel) bool {
+	if k.now != s.at {
+		s.at, s.since, s.most = k.now, k.events, 0
+	}
+	s.most = max(s.most, int64(k.jobs.used))
+	return k.events-s.since > s.patience+explained*s.most
 }
 
 // drained reports whether nothing is left to happen: no more arrivals, and
