@@ -196,8 +196,6 @@ func (f *flow) target(target string, runs []*run) {
 	case Lasting:
 		f.pauses(target, runs)
 		f.breaker(target, runs)
-	case Dying, Parking:
-		f.atOnce(target, runs)
 	case Pausing:
 		f.pauses(target, runs)
 	case Breaking, Dying, Parking:
