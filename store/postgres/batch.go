@@ -174,8 +174,8 @@ func (b *batch) parts() []any {
 			due = micros(n.DueAt)
 		}
 		if place < 0 || p != last {
-			known := false
-			if place, known = at[p]; !known {
+			there, known := at[p]
+			if place = there; !known {
 				place = len(queues)
 				at[p] = place
 				queues, targets, kinds = append(queues, p.queue), append(targets, p.target), append(kinds, p.kind)

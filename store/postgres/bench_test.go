@@ -273,7 +273,7 @@ func (x *bench) drainLean(fail bool) {
 }
 
 func (x *bench) clear() {
-	x.exec("TRUNCATE ebb_job, ebb_done, ebb_attempt, ebb_tally, lean_job, lean_done")
+	x.exec("TRUNCATE ebb_job, ebb_done, ebb_attempt, ebb_tally, ebb_look, ebb_gate, ebb_note, lean_job, lean_done")
 }
 
 func BenchmarkEnqueue(b *testing.B) {

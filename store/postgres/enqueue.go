@@ -43,13 +43,21 @@ func (s *Store) Enqueue(ctx context.Context, now time.Time, jobs []job.New) ([]s
 	if err != nil {
 		return nil, failed("enqueue", err)
 	}
-	s.scans.lower(b.earliest())
+	s.lower(b)
 	if told {
 		s.wakes.local()
 	} else {
 		s.wakes.now()
 	}
 	return answers, nil
+}
+
+// lower lets claims begin before jobs that named a due time.
+func (s *Store) lower(b *batch) {
+	if first := b.earliest(); len(first) > 0 {
+		s.scans.lower(first)
+		s.marks.clear()
+	}
 }
 
 // enqueueIn adds jobs in a transaction.
@@ -93,7 +101,7 @@ func (s *Store) EnqueueTx(ctx context.Context, tx any, now time.Time, jobs []job
 	if err != nil {
 		return nil, failed("enqueue", foreign(err))
 	}
-	s.scans.lower(b.earliest())
+	s.lower(b)
 	return answers, failed("enqueue", s.wakes.within(ctx, r))
 }
 

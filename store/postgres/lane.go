@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"slices"
 
@@ -9,17 +10,19 @@ import (
 	"github.com/ebbhq/ebb/store"
 )
 
-// laneClaiming is one claim of lanes, and what it took.
+// laneClaiming is one claim of lanes.
 type laneClaiming struct {
 	store.LaneClaim
-	found []found
+	taken *laneTaken // by its statement, which may be that of others too
+	place int64      // among the claims of its statement
+	from  mark       // where a claim by name began
 }
 
-// found is a job that a claim of lanes took.
-type found struct {
-	lane  string
-	order int64 // its lane's place among those discovered
-	job   job.Job
+// laneTaken is what a statement took from lanes.
+type laneTaken struct {
+	jobs   []job.Job
+	lanes  []string
+	places []int64 // of the jobs' claims, or of their lanes in the order of discovery
 }
 
 // hold queues the holds as one statement.
@@ -76,20 +79,42 @@ func (w *turning) claimNamed(group []*laneClaiming) {
 	}
 	var queues, targets []string
 	var firsts, retries, limits, begins []int32
+	var kinds []string
+	var priorities []int16
+	var dues instants
+	var seqs []int64
 	for _, c := range group {
 		queues, targets = append(queues, c.Queue), append(targets, c.Target)
 		firsts, retries = append(firsts, bounded(c.Firsts)), append(retries, bounded(c.Retries))
 		limits, begins = append(limits, bounded(c.Limit)), append(begins, bounded(c.Begin))
+		if w.now.IsZero() {
+			c.from = w.store.marks.of(laneName{c.Queue, c.Target})
+		}
+		kinds, priorities = append(kinds, c.from.kind), append(priorities, int16(c.from.priority))
+		dues, seqs = append(dues, micros(c.from.at.due)), append(seqs, c.from.at.seq)
 	}
-	args := []any{w.process, nullable(w.now), group[0].Kinds, queues, targets, firsts, retries, limits, begins}
+	args := []any{w.process, nullable(w.now), group[0].Kinds, queues, targets, firsts, retries, limits, begins, kinds, priorities, dues, seqs}
+	places, taken, most := map[laneName]int64{}, &laneTaken{}, 0
+	for i, c := range group {
+		c.taken, c.place = taken, int64(i)
+		places[laneName{c.Queue, c.Target}] = int64(i)
+		most += min(c.Limit, c.Firsts+c.Retries)
+	}
 	w.query("claim_named", args, func(r *row) error {
-		c := group[r.number()-1]
-		f := found{lane: c.Target}
-		if err := w.leased(r, &f.job); err != nil {
+		j, err := w.leased(r, taken, most)
+		if err != nil {
 			return err
 		}
-		f.job.Begun = r.flag()
-		c.found = append(c.found, f)
+		target := j.Target
+		if target == "" {
+			target = store.QueueTarget(j.Queue)
+		}
+		place, known := places[laneName{j.Queue, target}]
+		if !known {
+			return errors.New("the database answered for a lane that was not asked about")
+		}
+		j.Begun = r.flag()
+		taken.lanes, taken.places = append(taken.lanes, target), append(taken.places, place)
 		return nil
 	})
 }
@@ -102,39 +127,93 @@ func (w *turning) discover(c *laneClaiming) {
 	args := []any{
 		w.process, nullable(w.now), c.Kinds, c.Queue, bounded(c.Lanes), bounded(c.Firsts), bounded(c.Retries), bounded(c.Limit),
 	}
+	taken := &laneTaken{}
+	c.taken = taken
 	w.query("discover", args, func(r *row) error {
-		f := found{order: r.number(), lane: r.word()}
+		taken.places, taken.lanes = append(taken.places, r.number()), append(taken.lanes, r.word())
 		r.flag() // whether it is a retry: the history says so
-		err := w.leased(r, &f.job)
-		c.found = append(c.found, f)
+		_, err := w.leased(r, taken, c.Limit)
 		return err
 	})
 }
 
 // leased reads a job that was claimed from a lane.
-func (w *turning) leased(r *row, j *job.Job) error {
-	j.State, j.Process, j.LeasedAt = job.Running, w.process, w.now
-	if w.now.IsZero() {
-		j.LeasedAt = w.clock
+func (w *turning) leased(r *row, taken *laneTaken, most int) (*job.Job, error) {
+	if taken.jobs == nil { // about as many as the last time
+		taken.jobs = make([]job.Job, 0, min(most, int(w.store.lastLanes.Load())+8))
 	}
+	leasedAt := w.now
+	if leasedAt.IsZero() {
+		leasedAt = w.clock
+	}
+	taken.jobs = append(taken.jobs, job.Job{State: job.Running, Process: w.process, LeasedAt: leasedAt})
+	j := &taken.jobs[len(taken.jobs)-1]
 	if err := r.moved(j); err != nil {
-		return err
+		return j, err
 	}
 	w.store.leasedKey(j)
-	return nil
+	return j, nil
+}
+
+// arrange moves the jobs to their order: order[i] is where the i-th stands.
+func arrange(jobs []job.Job, order []int) {
+	for i := range order {
+		if order[i] == i {
+			continue
+		}
+		first, at := jobs[i], i
+		for order[at] != i {
+			next := order[at]
+			jobs[at], order[at] = jobs[next], at
+			at = next
+		}
+		jobs[at], order[at] = first, at
+	}
 }
 
 // answerLanes adds what was claimed from lanes to the answer, with the gates.
 func (w *turning) answerLanes() {
 	asked := map[string]bool{}
+	defer w.mark()
 	for _, c := range w.lanes {
-		slices.SortFunc(c.found, func(a, b found) int {
-			return cmp.Or(cmp.Compare(a.order, b.order), compareJobs(&a.job, &b.job))
+		if c.taken == nil || c.place > 0 {
+			continue // nothing, or told by the first of its statement
+		}
+		order := make([]int, len(c.taken.jobs))
+		for i := range order {
+			order[i] = i
+			asked[c.taken.lanes[i]] = true
+		}
+		slices.SortFunc(order, func(a, b int) int {
+			return cmp.Or(cmp.Compare(c.taken.places[a], c.taken.places[b]), compareJobs(&c.taken.jobs[a], &c.taken.jobs[b]))
 		})
-		for i := range c.found {
-			asked[c.found[i].lane] = true
-			w.answer.Claimed = append(w.answer.Claimed, c.found[i].job)
+		w.store.lastLanes.Store(int64(len(order)))
+		arrange(c.taken.jobs, order)
+		slices.Sort(c.taken.places)     // as the jobs stand now
+		if len(w.answer.Claimed) == 0 { // the usual case: jobs are big, and not copied
+			w.answer.Claimed = c.taken.jobs
+		} else {
+			w.answer.Claimed = append(w.answer.Claimed, c.taken.jobs...)
 		}
 	}
 	w.answerGates(asked)
+}
+
+// mark remembers where the claims by name ended.
+func (w *turning) mark() {
+	if w.requeued != nobody || w.promoted {
+		w.store.marks.clear()
+		return
+	}
+	if !w.now.IsZero() {
+		return
+	}
+	for _, c := range w.lanes {
+		if c.Target == "" || c.taken == nil {
+			continue
+		}
+		from, _ := slices.BinarySearch(c.taken.places, c.place)
+		to, _ := slices.BinarySearch(c.taken.places, c.place+1)
+		w.store.marks.move(laneName{c.Queue, c.Target}, c.from, c.taken.jobs[from:to], min(c.Limit, c.Firsts))
+	}
 }

@@ -89,7 +89,7 @@ func (s *Store) Fire(ctx context.Context, now time.Time, name string, from, to t
 		return false, failed("fire", err)
 	}
 	if moved && len(jobs) > 0 {
-		s.scans.lower(b.earliest())
+		s.lower(b)
 		s.wakes.now()
 	}
 	return moved, nil

@@ -52,10 +52,11 @@ type Store struct {
 	pool    *pgxpool.Pool
 	options Options
 	scans   scans
+	marks   marks
 	wakes   wakes
-	// lastClaim is how many jobs the last claim took: the next one makes room
-	// for as many.
-	lastClaim atomic.Int64
+	// How many jobs the last claim took, plainly and from lanes: the next one
+	// makes room for as many.
+	lastClaim, lastLanes atomic.Int64
 	// noted says that notes of keys wait for the next turn.
 	noted atomic.Bool
 
@@ -74,11 +75,12 @@ var (
 // the statistics say: a queue is empty when it is analysed and full a second
 // later, and a plan that read a whole table would stay in the cache.
 var plans = map[string]string{
-	"plan_cache_mode":  "force_generic_plan",
-	"enable_seqscan":   "off",
-	"enable_hashjoin":  "off",
-	"enable_mergejoin": "off",
-	"jit":              "off",
+	"plan_cache_mode":   "force_generic_plan",
+	"enable_seqscan":    "off",
+	"enable_bitmapscan": "off", // it would sort what an index has in order
+	"enable_hashjoin":   "off",
+	"enable_mergejoin":  "off",
+	"jit":               "off",
 }
 
 // idleTimeout ends a session that waits inside a transaction.
@@ -104,7 +106,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{pool: pool, options: o, queues: map[string]int32{}, strict: map[string]bool{}, keyed: map[int64]bool{}}
-	s.scans.every = o.Sweep
+	s.scans.every, s.marks.every = o.Sweep, o.Sweep
 	s.wakes.start(s, config.ConnConfig)
 	return s, nil
 }

@@ -43,10 +43,10 @@ var marker = regexp.MustCompile(`(?m)^-- (name|fragment): (\w+)\n`)
 
 func loadStatements() map[string]string {
 	fragments := map[string]string{
-		"kept": keptColumns, "j.kept": prefixed("j.", keptColumns),
-		"moved": movedColumns, "j.moved": prefixed("j.", movedColumns),
-		"history_columns": historyColumns, "last_columns": lastColumns, "j.last_columns": prefixed("j.", lastColumns),
-		"part": partColumns, "j.part": prefixed("j.", partColumns),
+		"kept": keptColumns, "j.kept": ofJob(keptColumns),
+		"moved": movedColumns, "j.moved": ofJob(movedColumns),
+		"history_columns": historyColumns, "last_columns": lastColumns, "j.last_columns": ofJob(lastColumns),
+		"part": partColumns, "j.part": ofJob(partColumns),
 		"never":     "'" + store.Never.Format(time.RFC3339) + "'::timestamptz",
 		"rest":      fmt.Sprintf("interval '%d microseconds'", store.LaneRest.Microseconds()),
 		"after_due": strings.TrimPrefix(movedColumns, "seq, due_at, "),
@@ -142,7 +142,5 @@ func fill(text string, fragments map[string]string) string {
 	})
 }
 
-// prefixed writes the prefix before each column.
-func prefixed(prefix, columns string) string {
-	return prefix + strings.ReplaceAll(columns, ", ", ", "+prefix)
-}
+// ofJob writes j. before each column.
+func ofJob(columns string) string { return "j." + strings.ReplaceAll(columns, ", ", ", j.") }

@@ -77,8 +77,12 @@ CREATE TABLE ebb_job (
 CREATE INDEX ebb_job_ready ON ebb_job (queue_number, priority, due_at, seq) WITH (deduplicate_items = off)
  WHERE lane IS NULL AND blocked IS NULL;
 -- The same of lanes: one stretch for each part of a lane that is looked at on
--- its own. Jobs without a target or a key are in none of these.
-CREATE INDEX ebb_job_lane ON ebb_job (queue_number, lane, kind, retrying, priority, due_at, seq)
+-- its own. The part stands in it by a number, for the same reason; that two
+-- have the same is rare, and asked for. Jobs without a target or a key are in
+-- none of these.
+CREATE INDEX ebb_job_lane
+    ON ebb_job (queue_number, hashtextextended(lane, hashtextextended(kind, retrying::int)), priority, due_at, seq)
+  WITH (deduplicate_items = off)
  WHERE lane IS NOT NULL AND blocked IS NULL;
 CREATE INDEX ebb_job_target ON ebb_job (target, seq) WHERE target IS NOT NULL;
 CREATE INDEX ebb_job_held ON ebb_job (target, seq) WHERE held IS NOT NULL;
@@ -396,20 +400,6 @@ CREATE TABLE ebb_audit (
     CONSTRAINT ebb_audit_pkey PRIMARY KEY (id)
 );
 
--- Documents of workloads and of the server.
-CREATE TABLE ebb_record (
-    version    bigint NOT NULL,           -- writes so far
-    expires_at timestamptz,               -- not there from then on
-    kind       text COLLATE "C" NOT NULL,
-    id         text COLLATE "C" NOT NULL,
-    ref        text COLLATE "C",          -- what it belongs to
-    body       bytea  NOT NULL,
-    CONSTRAINT ebb_record_pkey PRIMARY KEY (kind, id)
-);
-
-CREATE INDEX ebb_record_ref ON ebb_record (kind, ref, id) WHERE ref IS NOT NULL;
-CREATE INDEX ebb_record_expires ON ebb_record (expires_at) WHERE expires_at IS NOT NULL;
-
 -- One shape for every job, wherever it stands.
 CREATE VIEW ebb_live_view AS
 SELECT seq, due_at, enqueued_at, deadline_at, first_start_at, last_delay, held, starts, attempts, waits, idle, crashes, epoch,
@@ -452,7 +442,6 @@ UNION ALL SELECT * FROM ebb_parked_view;
 
 -- down
 
-DROP TABLE ebb_record;
 DROP VIEW ebb_all_view, ebb_parked_view, ebb_dead_view, ebb_done_view, ebb_live_view;
 DROP TABLE ebb_periodic, ebb_paused, ebb_note, ebb_gate, ebb_look, ebb_reserved, ebb_audit, ebb_redrive, ebb_group, ebb_tally, ebb_queue, ebb_process, ebb_attempt, ebb_parked, ebb_dead,
            ebb_done, ebb_unique, ebb_job;

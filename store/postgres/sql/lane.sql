@@ -3,8 +3,16 @@
 -- look goes only in a statement that sees everything which that look stands for.
 
 -- fragment: of_part
-queue_number = p.queue_number AND lane = p.target AND kind = p.kind AND retrying = p.retrying AND priority = p.priority
+queue_number = p.queue_number AND priority = p.priority
+           AND hashtextextended(lane, hashtextextended(kind, retrying::int))
+               = hashtextextended(p.target, hashtextextended(p.kind, p.retrying::int))
+           AND lane = p.target AND kind = p.kind AND retrying = p.retrying
            AND lane IS NOT NULL AND blocked IS NULL AND process IS NULL
+
+-- fragment: in_queue
+-- Looks of a lane are found by target. The sum keeps the planner from the index
+-- by due time, which begins with the queue and has all of its looks.
+l.queue_number + 0 = q.number
 
 -- fragment: startable
 (deadline_at IS NULL OR deadline_at >= (SELECT now FROM clock))
@@ -13,73 +21,77 @@ queue_number = p.queue_number AND lane = p.target AND kind = p.kind AND retrying
 SET process = $1, leased_at = (SELECT now FROM clock), epoch = epoch + 1
 
 -- fragment: left
--- What is left of a part p without p.seqs: when the first of it is due that may
+-- What is left of a part p without p.rows: when the first of it is due that may
 -- still start; never, if none may and some wait; NULL if none wait.
 coalesce((SELECT due_at
             FROM ebb_job
-           WHERE /*of_part*/ AND seq <> ALL (p.seqs) AND /*startable*/
+           WHERE /*of_part*/ AND ctid <> ALL (p.rows) AND /*startable*/
            ORDER BY due_at, seq
            LIMIT 1),
-         (SELECT /*never*/ FROM ebb_job WHERE /*of_part*/ AND seq <> ALL (p.seqs) LIMIT 1))
-
--- fragment: lane_counted
-counted AS (
-    INSERT INTO ebb_tally (queue, process, queued, running) SELECT queue, $1, -count(*), count(*) FROM taken GROUP BY queue
-)
+         (SELECT /*never*/ FROM ebb_job WHERE /*of_part*/ AND ctid <> ALL (p.rows) LIMIT 1))
 
 -- name: claim_named
 -- $1 process, $2 now, $3 kinds; then the lanes, each once: $4 queues, $5
 -- targets, $6 most first attempts, $7 retries, $8 most in all, $9 how many
--- begin. Which parts a lane has is known by its looks.
+-- begin; and where to begin among the first attempts of one kind and priority.
+-- Which parts a lane has is known by its looks.
 WITH clock AS MATERIALIZED (SELECT coalesce($2::timestamptz, now()) AS now),
 parts AS MATERIALIZED (
     SELECT a.n, a.most, a.begins, l.queue_number, l.target, l.kind, l.retrying, l.priority,
-           CASE WHEN l.retrying THEN a.retries ELSE a.firsts END AS own, array_agg(l.ctid) AS tids, min(l.look_at) AS look_at
-      FROM unnest($4::text[], $5::text[], $6::int[], $7::int[], $8::int[], $9::int[])
-               WITH ORDINALITY AS a (queue, target, firsts, retries, most, begins, n)
+           CASE WHEN l.retrying THEN a.retries ELSE a.firsts END AS own, CASE WHEN l.kind = a.low_kind AND l.priority = a.low_priority AND NOT l.retrying THEN a.low_at ELSE '-infinity' END AS low_at,
+           a.low_seq, array_agg(l.ctid) AS tids, min(l.look_at) AS look_at
+      FROM unnest($4::text[], $5::text[], $6::int[], $7::int[], $8::int[], $9::int[],
+                  $10::text[], $11::smallint[], $12::timestamptz[], $13::bigint[])
+               WITH ORDINALITY AS a (queue, target, firsts, retries, most, begins, low_kind, low_priority, low_at, low_seq, n)
       JOIN ebb_queue q ON q.name = a.queue AND NOT q.paused AND NOT q.strict
-      JOIN ebb_look l ON l.target = a.target AND l.queue_number = q.number AND l.kind = ANY (/*kinds*/)
+      JOIN ebb_look l ON l.target = a.target AND /*in_queue*/ AND l.kind = ANY (/*kinds*/)
      WHERE EXISTS (SELECT FROM ebb_process WHERE id = $1)
-     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
+     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
     HAVING least(a.most, CASE WHEN l.retrying THEN a.retries ELSE a.firsts END) > 0
 ),
 got AS MATERIALIZED (
-    SELECT p.*, coalesce(f.rows, '{}') AS rows, coalesce(f.seqs, '{}') AS seqs, f.dues, f.suspects
-      FROM parts p
-     CROSS JOIN LATERAL (
-        SELECT array_agg(tid) AS rows, array_agg(seq) AS seqs, array_agg(due_at) AS dues, array_agg(suspect) AS suspects
-          FROM (SELECT ctid AS tid, seq, due_at, coalesce(crashes, 0) >= 2 AS suspect
-                  FROM ebb_job
-                 WHERE /*of_part*/ AND due_at <= (SELECT now FROM clock) AND /*startable*/
-                 ORDER BY due_at, seq
-                 LIMIT least(p.most, p.own)
-                   FOR UPDATE SKIP LOCKED) AS found) AS f
+    SELECT *, cardinality(rows) AS found, count(*) OVER (PARTITION BY n) = 1 AND (begins = 0 OR begins >= cardinality(rows)) AS whole
+      FROM (SELECT p.*,
+                   ARRAY (SELECT ctid
+                            FROM ebb_job
+                           WHERE /*of_part*/ AND (due_at, seq) > (p.low_at, p.low_seq)
+                             AND due_at <= (SELECT now FROM clock) AND /*startable*/
+                           ORDER BY due_at, seq
+                           LIMIT least(p.most, p.own)
+                             FOR UPDATE SKIP LOCKED) AS rows
+              FROM parts p) AS found
 ),
-chosen AS (
-    SELECT n, tid, NOT suspect AND sum((NOT suspect)::int) OVER line <= begins AS begins
+-- Of a lane that has one part, which begins as a whole or not at all, all that
+-- is found is taken: there is nothing to rank.
+ranked AS MATERIALIZED (
+    SELECT tid, NOT suspect AND sum((NOT suspect)::int) OVER line <= begins AS begins
       FROM (SELECT *, row_number() OVER line AS place
-              FROM (SELECT n, most, begins, own, priority, f.*,
-                           row_number() OVER (PARTITION BY n, retrying ORDER BY priority, f.due_at, f.seq) AS rank
-                      FROM got CROSS JOIN unnest(rows, seqs, dues, suspects) AS f (tid, seq, due_at, suspect)) AS ranked
+              FROM (SELECT n, most, begins, own, got.priority, tid, j.due_at, j.seq, coalesce(j.crashes, 0) >= 2 AS suspect,
+                           row_number() OVER (PARTITION BY n, got.retrying ORDER BY got.priority, j.due_at, j.seq) AS rank
+                      FROM got CROSS JOIN unnest(rows) AS r (tid) JOIN ebb_job j ON j.ctid = r.tid
+                     WHERE NOT whole) AS one
              WHERE rank <= own
             WINDOW line AS (PARTITION BY n ORDER BY priority, due_at, seq)) AS placed
      WHERE place <= most
     WINDOW line AS (PARTITION BY n ORDER BY priority, due_at, seq)
 ),
-taken AS (
-    UPDATE ebb_job j
-       /*lease*/, begun = chosen.begins
-      FROM chosen
-     WHERE j.ctid = chosen.tid
-    RETURNING chosen.n, /*j.moved*/, j.begun
+chosen AS MATERIALIZED (
+    SELECT ARRAY (SELECT unnest(rows) FROM got WHERE whole UNION ALL SELECT tid FROM ranked) AS rows,
+           ARRAY (SELECT unnest(rows) FROM got WHERE whole AND begins = 0 UNION ALL SELECT tid FROM ranked WHERE NOT begins) AS waiting,
+           NOT EXISTS (SELECT FROM got WHERE whole AND begins > 0 UNION ALL SELECT FROM ranked WHERE begins) AS all_wait
 ),
-/*lane_counted*/,
+-- Counted as this statement sees them, and so as it updates them: one that
+-- changed hands while it was being locked is locked, and not taken.
+counted AS (
+    INSERT INTO ebb_tally (queue, process, queued, running)
+    SELECT queue, $1, -count(*), count(*) FROM ebb_job WHERE ctid = ANY ((SELECT rows FROM chosen)::tid[]) GROUP BY queue
+),
 -- Parts of which all that is due was taken, or that have too many looks.
 ended AS MATERIALIZED (
     SELECT p.*, CASE WHEN spent THEN /*left*/ ELSE look_at END AS next_at
-      FROM (SELECT *, cardinality(seqs) < least(most, own)
-                      AND sum(cardinality(seqs)) OVER (PARTITION BY n) <= most
-                      AND sum(cardinality(seqs)) OVER (PARTITION BY n, retrying) <= own AS spent
+      FROM (SELECT *, found < least(most, own)
+                      AND sum(found) OVER (PARTITION BY n) <= most
+                      AND sum(found) OVER (PARTITION BY n, retrying) <= own AS spent
               FROM got) AS p
      WHERE spent OR cardinality(tids) > 8
 ),
@@ -96,7 +108,12 @@ looked AS (
       FROM over
      WHERE next_at IS NOT NULL
 )
-SELECT * FROM taken
+UPDATE ebb_job j
+   /*lease*/,
+       begun = (crashes IS NULL OR crashes < 2)
+               AND NOT CASE WHEN (SELECT all_wait FROM chosen) THEN true ELSE ctid = ANY ((SELECT waiting FROM chosen)::tid[]) END
+ WHERE j.ctid = ANY ((SELECT rows FROM chosen)::tid[])
+RETURNING /*j.moved*/, j.begun
 
 -- name: discover
 -- $1 process, $2 now, $3 kinds, $4 queue, $5 most lanes, $6 first attempts and
@@ -125,7 +142,7 @@ lanes AS MATERIALIZED (
 ),
 looks AS MATERIALIZED (
     SELECT l.ctid AS tid, l.*
-      FROM lanes JOIN ebb_look l ON l.target = lanes.target AND l.queue_number = lanes.number
+      FROM lanes q JOIN ebb_look l ON l.target = q.target AND /*in_queue*/
      WHERE l.kind = ANY (/*kinds*/) AND CASE WHEN l.retrying THEN $7 ELSE $6 END > 0
        FOR UPDATE OF l SKIP LOCKED
 ),
@@ -179,11 +196,13 @@ taken AS (
        /*lease*/, begun = false
       FROM locked
      WHERE j.ctid = locked.tid
-    RETURNING locked.lane_n, j.lane, j.retrying, /*j.moved*/
+    RETURNING locked.lane_n, j.lane, j.retrying, /*j.moved*/, locked.tid
 ),
-/*lane_counted*/,
+counted AS (
+    INSERT INTO ebb_tally (queue, process, queued, running) SELECT queue, $1, -count(*), count(*) FROM taken GROUP BY queue
+),
 took AS MATERIALIZED (
-    SELECT lane, kind, retrying, priority, array_agg(seq) AS seqs FROM taken GROUP BY lane, kind, retrying, priority
+    SELECT lane, kind, retrying, priority, array_agg(tid) AS rows FROM taken GROUP BY lane, kind, retrying, priority
 ),
 -- Parts that get another look: of shut lanes, of lanes that gave something, and
 -- of those that have nothing to give.
@@ -194,8 +213,8 @@ ended AS MATERIALIZED (
            CASE WHEN left_at <= (SELECT now FROM clock) THEN (SELECT now FROM clock) + /*rest*/ ELSE left_at END
       FROM (SELECT *, /*left*/ AS left_at
               FROM (SELECT got.tids, got.queue_number, got.target, got.kind, got.retrying, got.priority, got.look_at,
-                           coalesce((SELECT seqs FROM took t WHERE t.lane = got.target AND t.kind = got.kind
-                                        AND t.retrying = got.retrying AND t.priority = got.priority), '{}') AS seqs
+                           coalesce((SELECT rows FROM took t WHERE t.lane = got.target AND t.kind = got.kind
+                                        AND t.retrying = got.retrying AND t.priority = got.priority), '{}') AS rows
                       FROM got
                      WHERE NOT found OR target IN (SELECT lane FROM took)) AS p) AS p
 ),
@@ -216,7 +235,7 @@ WITH looks AS MATERIALIZED (
     SELECT l.ctid AS tid, l.*, h.until
       FROM unnest($2::text[], $3::text[], $4::boolean[], $5::timestamptz[]) AS h (queue, target, retries, until)
       JOIN ebb_queue q ON q.name = h.queue
-      JOIN ebb_look l ON l.target = h.target AND l.queue_number = q.number
+      JOIN ebb_look l ON l.target = h.target AND /*in_queue*/
      WHERE l.look_at < h.until AND (l.retrying OR NOT h.retries) AND EXISTS (SELECT FROM ebb_process WHERE id = $1)
        FOR UPDATE OF l SKIP LOCKED
 ),
@@ -246,17 +265,13 @@ SELECT min(next_at), queue_number, priority, retrying, target, kind FROM looks G
 -- Looks that wait for a swap although their gate is open: a job may have come
 -- between a swap's wake and its commit. $1 now.
 WITH looks AS MATERIALIZED (
-    SELECT l.ctid AS tid, l.*, greatest(g.open_at, coalesce($1::timestamptz, now())) AS next_at
-      FROM ebb_look l
-      LEFT JOIN ebb_gate g ON g.target = l.target
-     WHERE l.look_at = /*never*/ AND coalesce(g.open_at, '-infinity') < /*never*/
-       AND EXISTS (SELECT
-                     FROM ebb_job
-                    WHERE queue_number = l.queue_number AND lane = l.target AND kind = l.kind AND retrying = l.retrying
-                      AND priority = l.priority AND lane IS NOT NULL AND blocked IS NULL AND process IS NULL
-                      AND (deadline_at IS NULL OR deadline_at >= coalesce($1, now())))
+    SELECT p.ctid AS tid, p.*, greatest(g.open_at, coalesce($1::timestamptz, now())) AS next_at
+      FROM ebb_look p
+      LEFT JOIN ebb_gate g ON g.target = p.target
+     WHERE p.look_at = /*never*/ AND coalesce(g.open_at, '-infinity') < /*never*/
+       AND EXISTS (SELECT FROM ebb_job WHERE /*of_part*/ AND (deadline_at IS NULL OR deadline_at >= coalesce($1, now())))
      LIMIT 1000
-       FOR UPDATE OF l SKIP LOCKED
+       FOR UPDATE OF p SKIP LOCKED
 ),
 cleared AS (DELETE FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT tid FROM looks)))
 INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)

@@ -42,12 +42,11 @@ SELECT q.name, q.paused, q.strict, q.concurrency, q.rate, least(plain.due_at, la
          LIMIT 1) AS found) AS plain
  CROSS JOIN LATERAL (
     SELECT min(found.due_at) AS due_at
-      FROM (SELECT DISTINCT target, kind, retrying, priority FROM ebb_look WHERE queue_number = q.number) AS p
+      FROM (SELECT DISTINCT queue_number, target, kind, retrying, priority FROM ebb_look WHERE queue_number = q.number) AS p
      CROSS JOIN LATERAL (
         SELECT due_at
           FROM ebb_job
-         WHERE queue_number = q.number AND lane = p.target AND kind = p.kind AND retrying = p.retrying AND priority = p.priority
-           AND blocked IS NULL AND process IS NULL
+         WHERE /*of_part*/
          ORDER BY due_at
          LIMIT 1) AS found) AS lane
 
@@ -94,8 +93,8 @@ SELECT coalesce(fingerprint, '') AS fingerprint, kind, queue, coalesce(last_clas
  LIMIT $1
 
 -- name: ahead
--- In the plain lane each priority is a stretch of its index; in another, the
--- lane is one, and its jobs are looked at one by one.
+-- In the plain lane each priority is a stretch of its index; in another, each
+-- of its parts is, known by their looks.
 WITH self AS MATERIALIZED (SELECT queue_number, lane, priority, due_at, seq FROM ebb_job WHERE seq = $1 AND process IS NULL),
 clock AS MATERIALIZED (SELECT coalesce($2::timestamptz, now()) AS now)
 SELECT count(*)
@@ -118,11 +117,13 @@ SELECT count(*)
           FROM self
          CROSS JOIN clock
          CROSS JOIN LATERAL (
+            SELECT DISTINCT queue_number, target, kind, retrying, priority
+              FROM ebb_look
+             WHERE target = self.lane AND queue_number = self.queue_number AND priority <= self.priority) AS p
+         CROSS JOIN LATERAL (
             SELECT
-              FROM ebb_job other
-             WHERE other.queue_number = self.queue_number AND other.lane = self.lane AND other.due_at <= clock.now
-               AND (other.priority, other.due_at, other.seq) < (self.priority, self.due_at, self.seq)
-               AND other.lane IS NOT NULL AND other.blocked IS NULL AND other.process IS NULL
-               AND (other.deadline_at IS NULL OR other.deadline_at >= clock.now)
+              FROM ebb_job
+             WHERE /*of_part*/ AND due_at <= clock.now AND (priority, due_at, seq) < (self.priority, self.due_at, self.seq)
+               AND (deadline_at IS NULL OR deadline_at >= clock.now)
              LIMIT $3) AS before
          LIMIT $3) AS part
