@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ebbhq/ebb/access"
+	"github.com/ebbhq/ebb/api"
+	"github.com/ebbhq/ebb/console"
+	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/telemetry"
+	"github.com/ebbhq/ebb/worker"
+)
+
+// checkKind is the one kind that the server works on itself: it succeeds, so
+// that anybody can see a job go through.
+const checkKind = "ebb.check"
+
+// goodbye is how long requests under way may take after the order to stop.
+const goodbye = 20 * time.Second
+
+// serveFlags are what `ebb serve` can be told.
+type serveFlags struct {
+	listen   string
+	cert     string
+	key      string
+	insecure bool
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server: API, worker protocol, console, metrics",
+		Long: `Serve the API under /v1, the console at /, /openapi.json, /metrics, /healthz and
+/readyz over the database of --db, which is made where it does not exist. Several
+servers may share a database. Each does the upkeep too: it takes over from dead
+processes, carries out redrives and fires schedules.
+
+On loopback it prints an address that logs a browser in once. Beyond loopback it
+listens only with --tls-cert and --tls-key, or with --insecure-listen where
+something before it keeps strangers out and encrypts.
+
+SIGTERM and SIGINT drain: nothing new is taken, what runs may end. Exit codes:
+0 stopped; 1 the database or the address cannot be used; 2 wrong usage.`,
+		Example: `  ebb serve
+  ebb serve --listen 127.0.0.1:8080 --db sqlite:ebb.db
+  ebb serve --listen :7070 --tls-cert cert.pem --tls-key key.pem`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), f) },
+	}
+	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7070", "address; port 0 = any free one")
+	c.Flags().StringVar(&f.cert, "tls-cert", "", "PEM file of the certificate and its chain")
+	c.Flags().StringVar(&f.key, "tls-key", "", "PEM file of the certificate's key")
+	c.Flags().BoolVar(&f.insecure, "insecure-listen", false, "listen beyond loopback without TLS")
+	return c
+}
+
+// check refuses what would open the server to strangers by mistake.
+func (f *serveFlags) check() (loopback bool, err error) {
+	host, _, err := net.SplitHostPort(f.listen)
+	if err != nil {
+		return false, usage(fmt.Errorf("serve: --listen %q: want HOST:PORT", f.listen), "ebb serve --listen 127.0.0.1:7070")
+	}
+	ip := net.ParseIP(host)
+	loopback = host == "localhost" || ip != nil && ip.IsLoopback()
+	switch {
+	case (f.cert == "") != (f.key == ""):
+		return loopback, usage(errors.New("serve: --tls-cert and --tls-key go together"), "ebb serve --tls-cert cert.pem --tls-key key.pem")
+	case !loopback && f.cert == "" && !f.insecure:
+		return loopback, usage(fmt.Errorf("serve: --listen %s: beyond loopback, tokens and jobs would travel in the clear", f.listen),
+			"--tls-cert and --tls-key; or --insecure-listen, where something before it encrypts")
+	}
+	return loopback, nil
+}
+
+func (a *app) serve(ctx context.Context, f serveFlags) error {
+	loopback, err := f.check()
+	if err != nil {
+		return err
+	}
+	policies, err := a.knownPolicies()
+	if err != nil {
+		return err
+	}
+	db, err := a.database()
+	if err != nil {
+		return err
+	}
+	s, err := db.open(ctx)
+	if err != nil {
+		return interrupted(ctx, db.unreachable(err))
+	}
+	err = a.serveStore(ctx, s, policies, f, loopback)
+	return errors.Join(err, closed(s, err))
+}
+
+// service is a running server and what it is made of.
+type service struct {
+	http     *http.Server
+	leases   *api.Leases
+	upkeep   *worker.Worker
+	keeper   *access.Keeper
+	draining atomic.Bool
+}
+
+func (a *app) serveStore(ctx context.Context, s store.Store, policies []policy.Policy, f serveFlags, loopback bool) error {
+	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	v, err := a.assemble(s, policies, log, f.cert != "", loopback)
+	if err != nil {
+		return usage(fmt.Errorf("serve: %w", err), "ebb policy check")
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
+	if err != nil {
+		return &failed{code: exitNo, err: fmt.Errorf("serve: %w", err), try: "another --listen; 127.0.0.1:0 takes a free port"}
+	}
+	if err := a.announce(ctx, v, listener.Addr(), f.cert != "", loopback); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return v.run(ctx, listener, f)
+}
+
+// assemble makes the parts and puts them under one root.
+func (a *app) assemble(s store.Store, policies []policy.Policy, log *slog.Logger, tls, loopback bool) (*service, error) {
+	records, ok := s.(store.Records)
+	if !ok {
+		return nil, errors.New("this database keeps no records")
+	}
+	v := &service{}
+	var err error
+	if v.keeper, err = access.New(records, nil, nil); err != nil {
+		return nil, err
+	}
+	t := telemetry.New(telemetry.Config{Store: s, Policies: policies, Version: currentVersion(), Log: log.Handler()})
+	ops := t.Ops(engine.New(s, policies, engine.Config{Actor: a.actor()}))
+	v.leases = api.NewLeases(s, api.LeasesConfig{Policies: policies, Version: currentVersion(), Observe: t.Observe, Log: log})
+	v.upkeep, err = worker.New(s, worker.Config{
+		Handlers: map[string]worker.Handler{checkKind: func(context.Context, *worker.Task) error { return nil }},
+		Policies: policies, Concurrency: 4, Observe: t.Observe, Version: currentVersion(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	ready := func(ctx context.Context) error {
+		if v.draining.Load() {
+			return errors.New("draining")
+		}
+		_, err := s.Now(ctx)
+		return err
+	}
+	asked, err := api.New(api.Config{Ops: ops, Keeper: v.keeper, Records: records, Leases: v.leases, Ready: ready, Log: log, Version: currentVersion()})
+	if err != nil {
+		return nil, err
+	}
+	looked, err := console.New(console.Config{Ops: ops, Keeper: v.keeper, Policies: policies, Secure: tls, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	root := http.NewServeMux()
+	for _, path := range []string{"/v1/", "/openapi.json", "/healthz", "/readyz"} {
+		root.Handle(path, asked)
+	}
+	root.Handle("/metrics", metrics(t.Handler(), v.keeper, loopback))
+	root.Handle("/", looked)
+	v.http = api.Server(root)
+	v.http.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
+	return v, nil
+}
+
+// metrics wants a token that may read, unless it is asked on loopback.
+func metrics(next http.Handler, keeper *access.Keeper, loopback bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !loopback {
+			token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			if p, err := keeper.Authenticate(r.Context(), token); err != nil || !p.May(access.Read, "") {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				http.Error(w, "/metrics needs a token with the scope read for all queues", http.StatusUnauthorized)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// announce prints where the server is, on one line, and on loopback how a
+// browser gets in.
+func (a *app) announce(ctx context.Context, v *service, at net.Addr, tls, loopback bool) error {
+	base := "http://" + at.String()
+	if tls {
+		base = "https://" + at.String()
+	}
+	login := ""
+	if loopback {
+		var err error
+		who := access.Principal{Name: a.actor(), Scopes: []access.Scope{access.Admin}}
+		if login, err = v.keeper.LoginURL(engine.WithActor(ctx, a.actor()), base, who); err != nil {
+			return &failed{code: exitNo, err: fmt.Errorf("serve: %w", err), try: "a database that can be written"}
+		}
+	}
+	switch {
+	case a.json:
+		return a.printJSON(map[string]string{"address": base, "login": login})
+	case login == "":
+		fmt.Fprintf(a.stdout, "ebb serves %s\n", base)
+	default:
+		fmt.Fprintf(a.stdout, "ebb serves %s; log in once, within %s: %s\n", base, span(access.LoginFor), login)
+	}
+	return nil
+}
+
+// run serves until the context ends or a part fails, then drains.
+func (v *service) run(ctx context.Context, listener net.Listener, f serveFlags) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 2)
+	go func() {
+		err := v.upkeep.Run(ctx)
+		if err != nil {
+			err = &failed{code: exitNo, err: fmt.Errorf("serve: %w", err), try: "is the database reachable?"}
+		}
+		ended <- err
+	}()
+	go func() {
+		var err error
+		if f.cert != "" {
+			err = v.http.ServeTLS(listener, f.cert, f.key)
+		} else {
+			err = v.http.Serve(listener)
+		}
+		if errors.Is(err, http.ErrServerClosed) {
+			err = nil
+		} else {
+			err = &failed{code: exitNo, err: fmt.Errorf("serve: %w", err), try: "are --tls-cert and --tls-key readable and a pair?"}
+		}
+		ended <- err
+	}()
+	var first error
+	left := 2
+	select {
+	case <-ctx.Done():
+	case first = <-ended:
+		left--
+	}
+	v.draining.Store(true)
+	stop()
+	v.leases.Stop()
+	// The order to stop has ended ctx; the goodbye has a time of its own.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+	defer cancel()
+	if err := v.http.Shutdown(last); err != nil {
+		_ = v.http.Close() // who has not ended by now is cut off
+	}
+	for range left {
+		first = errors.Join(first, <-ended)
+	}
+	return first
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// served runs `ebb serve` on a free port, and returns its address, the login
+// and how to stop it, which returns the exit code.
+func served(t *testing.T, args ...string) (base, login string, stop func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	in, out := io.Pipe()
+	code := make(chan int, 1)
+	var stderr bytes.Buffer
+	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--db", "sqlite:" + filepath.Join(t.TempDir(), "ebb.db")}, args...)
+	go func() {
+		code <- run(ctx, args, strings.NewReader(""), out, &stderr, func(string) (string, bool) { return "", false })
+		_ = out.Close()
+	}()
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil {
+		cancel()
+		t.Fatalf("no address: %v, exit %d: %s", err, <-code, stderr.String())
+	}
+	m := regexp.MustCompile(`^ebb serves (http://127\.0\.0\.1:\d+); log in once, within 15m: (\S+)\n$`).FindStringSubmatch(line)
+	if m == nil {
+		cancel()
+		t.Fatalf("announced %q", line)
+	}
+	stop = func() int { cancel(); return <-code }
+	t.Cleanup(func() { cancel() })
+	return m[1], m[2], stop
+}
+
+func fetchPage(t *testing.T, c *http.Client, at string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+func TestServe(t *testing.T) {
+	base, login, stop := served(t)
+	stranger := &http.Client{}
+	for path, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"/healthz":      {200, `"ok"`},
+		"/readyz":       {200, `"ok"`},
+		"/metrics":      {200, "ebb_build_info"},
+		"/openapi.json": {200, `"openapi"`},
+		"/v1/jobs":      {401, ""},
+		"/simulate":     {401, "Log in"},
+	} {
+		if status, body := fetchPage(t, stranger, base+path); status != want.status || !strings.Contains(body, want.text) {
+			t.Errorf("%s: %d %.300s", path, status, body)
+		}
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maya := &http.Client{Jar: jar}
+	if at, err := url.Parse(login); err != nil || "http://"+at.Host != base {
+		t.Fatalf("login %s at %s", login, base)
+	}
+	fetchPage(t, maya, login)
+	if status, body := fetchPage(t, maya, base+"/simulate"); status != 200 || !strings.Contains(body, "in an outage?") {
+		t.Errorf("after the login: %d %.300s", status, body)
+	}
+	if status, _ := fetchPage(t, maya, base+"/v1/jobs"); status != 200 {
+		t.Errorf("the session may not read the API: %d", status)
+	}
+	if status, _ := fetchPage(t, stranger, login); status != 401 {
+		t.Errorf("the login opened twice: %d", status)
+	}
+	if code := stop(); code != exitDone {
+		t.Errorf("exit %d", code)
+	}
+}
+
+func TestServeTakenAddress(t *testing.T) {
+	base, _, _ := served(t)
+	var stderr bytes.Buffer
+	code := run(t.Context(), []string{"serve", "--listen", strings.TrimPrefix(base, "http://"), "--db", "sqlite:" + filepath.Join(t.TempDir(), "b.db")},
+		strings.NewReader(""), io.Discard, &stderr, func(string) (string, bool) { return "", false })
+	if code != exitNo || !strings.Contains(stderr.String(), "address already in use") {
+		t.Errorf("exit %d: %s", code, stderr.String())
+	}
+}
