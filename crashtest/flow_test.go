@@ -27,7 +27,7 @@ func (s *stage) gates() []store.Gate {
 func (s *stage) finishFlow() (crashtest.Report, crashtest.FlowReport) {
 	s.Helper()
 	report := s.finish()
-	flow, broken := crashtest.JudgeFlow(s.evidence(crashtest.Account{}), s.gates())
+	flow, broken := crashtest.JudgeFlow(s.evidence(), s.gates())
 	s.blame(broken)
 	s.Logf("%s", flow)
 	return report, flow

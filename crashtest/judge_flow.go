@@ -48,6 +48,7 @@ const grantLife = time.Second
 // FlowReport counts what was judged.
 type FlowReport struct {
 	Targets, Starts, Retries int
+	Rows                     int            // of the ledger, without crashes
 	Most                     map[string]int // calls at once, by target with a limit
 	Swaps                    int
 	Openings, Probes         int
@@ -59,8 +60,8 @@ type FlowReport struct {
 }
 
 func (r FlowReport) String() string {
-	return fmt.Sprintf("%d targets, %d keys: %d starts, %d of them retries; most at once %v; %d swaps; %d openings, %d probes; %d pauses; %d starts by processes taken for dead",
-		r.Targets, r.Keys, r.Starts, r.Retries, r.Most, r.Swaps, r.Openings, r.Probes, r.Pauses, r.Strays)
+	return fmt.Sprintf("%d targets, %d keys: %d starts, %d of them retries, %d rows of the ledger; most at once %v; %d swaps; %d openings, %d probes; %d pauses; %d starts by processes taken for dead",
+		r.Targets, r.Keys, r.Starts, r.Retries, r.Rows, r.Most, r.Swaps, r.Openings, r.Probes, r.Pauses, r.Strays)
 }
 
 // flow judges what goes on between jobs.
@@ -78,7 +79,8 @@ type sight struct {
 	Event
 }
 
-// JudgeFlow judges limits, budgets, breakers, pauses and keys by the evidence.
+// JudgeFlow judges limits, budgets, breakers, pauses and keys by the evidence,
+// and limits, budgets and keys by the ledger, too.
 //
 // A permit counts from the start that it is for until its handler ended, its
 // process was killed or was taken for dead, whatever comes first. A process
@@ -100,6 +102,7 @@ func JudgeFlow(c Case, gates []store.Gate) (FlowReport, []string) {
 		f.report.Keys++
 		f.key(key, runs)
 	}
+	f.ledger()
 	for i := range gates {
 		if g := &gates[i]; len(g.Grants) > 0 || g.State.InFlight != 0 || g.State.Retries != 0 || g.State.Probing {
 			f.breaks("%s: grants %v, in flight %d, retries %d, probing %v after the end", g.Target, g.Grants, g.State.InFlight, g.State.Retries, g.State.Probing)
@@ -186,7 +189,7 @@ func (f *flow) target(target string, runs []*run) {
 	}
 	switch f.orders[runs[0].Seq].Policy {
 	case Limited:
-		f.atOnce(target, runs)
+		f.report.Most[target] = f.atOnce(target, runs)
 	case Rated:
 		f.rate(target, runs)
 	case Budgeted:
@@ -199,22 +202,23 @@ func (f *flow) target(target string, runs []*run) {
 	case Pausing:
 		f.pauses(target, runs)
 	case Breaking, Dying, Parking:
-		f.atOnce(target, runs)
+		f.report.Most[target] = f.atOnce(target, runs)
 		f.breaker(target, runs)
 	}
 }
 
 // atOnce: never more calls than the limit.
-func (f *flow) atOnce(target string, runs []*run) {
+func (f *flow) atOnce(target string, runs []*run) (most int) {
 	var open []*run
 	for _, r := range runs {
 		open = slices.DeleteFunc(open, func(o *run) bool { return o.until <= r.Mono })
 		open = append(open, r)
-		f.report.Most[target] = max(f.report.Most[target], len(open))
+		most = max(most, len(open))
 		if len(open) > LimitedTo {
 			f.breaks("%s: %d calls at once, want %d: job %d began beside %s", target, len(open), LimitedTo, r.Seq, describe(open))
 		}
 	}
+	return most
 }
 
 func describe(runs []*run) string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/gate"
+	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
 )
 
@@ -45,6 +46,17 @@ func (p *play) call(process, seq int64, start, from, to int, o Order, answer str
 		p.add(process, to, Event{What: Ended, Ref: ref, Start: start, Text: answer})
 	}
 	return ref
+}
+
+// row is one of the ledger.
+func (p *play) row(seq int64, start, from, to int, o Order) {
+	if p.Ledger == nil {
+		p.Ledger = map[int64][]job.Attempt{}
+	}
+	p.Acked[seq] = o
+	p.Ledger[seq] = append(p.Ledger[seq], job.Attempt{
+		Seq: seq, Start: start, Epoch: 1, OK: true, StartedAt: curtain.Add(ms(from)), EndedAt: curtain.Add(ms(to)),
+	})
 }
 
 func (p *play) probe(process, seq int64, from, to int, o Order, answer string) {
@@ -158,6 +170,25 @@ func TestJudgeFlow(t *testing.T) {
 			p.call(1, 2, 1, 0, 10, keyed, "ok")
 			p.call(2, 1, 1, 10, 20, keyed, "ok")
 		}, "key k: job 1 began after job 2"},
+		{"one too many at once in the ledger", func(p *play) {
+			for seq := range int64(4) {
+				p.row(seq, 1, 0, 100, with(Limited))
+			}
+		}, "ledger of t: 4 calls at once, want 3"},
+		{"clocks that differ", func(p *play) {
+			for seq := range int64(4) {
+				p.row(seq, 1, 60*int(seq/3), 100, with(Limited))
+			}
+		}, ""},
+		{"above the budget in the ledger", func(p *play) {
+			for seq := range int64(7) {
+				p.row(seq, 2, int(seq), 100, with(Budgeted))
+			}
+		}, "ledger of t: 7 retries within 6ms, allowed 6"},
+		{"two of a key at once in the ledger", func(p *play) {
+			p.row(1, 1, 0, 100, keyed)
+			p.row(2, 1, 50, 150, keyed)
+		}, "ledger of key k: job 2 began 10ms before job 1 ended"},
 		{"a permit stayed out", func(p *play) {
 			p.gates = []store.Gate{{Target: "t", Grants: []store.Grant{{Process: 1, Firsts: 1}}}}
 		}, "t: grants [{1 1 0 false}], in flight 0"},

@@ -78,6 +78,8 @@ type stage struct {
 	maybe map[string]crashtest.Order
 	rng   *rand.Rand
 	named int
+
+	account crashtest.Account // as it was judged
 }
 
 // onBoth runs the test on both databases at the same time.
@@ -211,7 +213,8 @@ func (s *stage) judge() crashtest.Report {
 	s.Helper()
 	account, err := crashtest.ReadAccount(s.ctx, s.store)
 	s.must(err)
-	report, broken := crashtest.Judge(s.evidence(account))
+	s.account = account
+	report, broken := crashtest.Judge(s.evidence())
 	s.blame(broken)
 	if lite, ok := s.store.(*sqlite.Store); ok {
 		var verdict string
@@ -224,8 +227,8 @@ func (s *stage) judge() crashtest.Report {
 	return report
 }
 
-func (s *stage) evidence(a crashtest.Account) crashtest.Case {
-	return crashtest.Case{Acked: s.acked, Maybe: s.maybe, Lives: s.fleet.Lives, Lease: s.fleet.Config.Lease, Account: a}
+func (s *stage) evidence() crashtest.Case {
+	return crashtest.Case{Acked: s.acked, Maybe: s.maybe, Lives: s.fleet.Lives, Lease: s.fleet.Config.Lease, Account: s.account}
 }
 
 func (s *stage) blame(broken []string) {
