@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -207,33 +206,33 @@ func TestHugeBody(t *testing.T) {
 	}
 }
 
-// TestSlowClient: who sends a header drop by drop is cut off by the server's
-// own limits.
+// TestSlowClient: who sends a header or a body drop by drop is cut off by the
+// server's own limits, and who waits for work is not.
 func TestSlowClient(t *testing.T) {
 	s := api.Server(http.NotFoundHandler())
 	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.WriteTimeout <= api.LongPoll || s.IdleTimeout <= 0 || s.MaxHeaderBytes <= 0 {
 		t.Fatalf("a limit is missing: %+v", s)
 	}
+	b := newBench(t)
+	admin := b.token("root", access.Admin)
 	// The same limits, shorter: the test waits for the server to hang up.
-	s.ReadHeaderTimeout, s.ReadTimeout = 50*time.Millisecond, 100*time.Millisecond
+	s.Handler, s.ReadHeaderTimeout, s.ReadTimeout = b.handler, 50*time.Millisecond, 100*time.Millisecond
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() { _ = s.Serve(listener) }()
 	defer s.Close()
-	c, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
+	b.url = "http://" + listener.Addr().String()
+	head := "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + admin
+	if g := raw(b, head); strings.Contains(g, "HTTP/1.1 2") {
+		t.Errorf("a header without an end: %s", g)
 	}
-	defer c.Close()
-	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "); err != nil {
-		t.Fatal(err)
+	if g := raw(b, head+"\r\nContent-Length: 14\r\n\r\n{\"kind\""); !strings.HasPrefix(g, "HTTP/1.1 408") {
+		t.Errorf("a body without an end: %s", g)
 	}
-	if _, err := bufio.NewReader(c).ReadString('\n'); err == nil {
-		if _, err := io.ReadAll(c); err != nil {
-			t.Fatalf("the server did not hang up: %v", err)
-		}
+	if c := want[api.Claimed](b, b.do(admin, "POST", "/v1/leases", `{"kinds":["k"],"wait_s":1}`), 200); len(c.Leases) != 0 {
+		t.Errorf("got %+v", c)
 	}
 }
 

@@ -20,11 +20,12 @@ import (
 // bench is a real server on loopback.
 type bench struct {
 	*testing.T
-	store  store.Store
-	keeper *access.Keeper
-	leases *api.Leases
-	clock  *clock.Fake // of access and idempotency keys
-	url    string
+	store   store.Store
+	keeper  *access.Keeper
+	leases  *api.Leases
+	clock   *clock.Fake // of access and idempotency keys
+	handler http.Handler
+	url     string
 }
 
 // newBench is one over a store in memory.
@@ -53,12 +54,17 @@ func newBenchOn(t *testing.T, s store.Store, change ...func(*api.Config, *api.Le
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.handler, b.url = h, serve(t, h)
+	return b
+}
+
+// serve listens on loopback with the limits of a real server.
+func serve(t testing.TB, h http.Handler) string {
 	server := httptest.NewUnstartedServer(h)
 	server.Config = api.Server(h)
 	server.Start()
 	t.Cleanup(server.Close)
-	b.url = server.URL
-	return b
+	return server.URL
 }
 
 // token makes one and returns its secret.

@@ -188,16 +188,14 @@ func (l *Leases) keep(h *held) {
 	l.held[h.job.ID()] = h
 }
 
-// end forgets a lease and answers who waits for it; false if another is held.
-func (l *Leases) end(h *held, a LeaseAnswer) bool {
+// end forgets a lease and answers who waits for it.
+func (l *Leases) end(h *held, a LeaseAnswer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held[h.job.ID()] != h {
-		return false
+	if l.held[h.job.ID()] == h {
+		delete(l.held, h.job.ID())
+		h.saved <- a
 	}
-	delete(l.held, h.job.ID())
-	h.saved <- a
-	return true
 }
 
 // find returns the lease; nil if it is over.

@@ -23,11 +23,9 @@ func (s *server) document() ([]byte, error) {
 		path[strings.ToLower(r.method)] = r.operation(parts)
 	}
 	for path, summary := range map[string]string{"/healthz": "Tell that the server runs", "/readyz": "Tell whether the server can do its work"} {
-		answers := object{"200": answer("it is", parts.of(reflect.TypeFor[health]()))}
+		answers := object{"200": answer("it is so", parts.of(reflect.TypeFor[health]())), "4XX": refused(parts, "refused")}
 		if path == "/readyz" {
 			answers["503"] = answer("it cannot", parts.of(reflect.TypeFor[health]()))
-		} else {
-			answers["4XX"] = refused(parts, "refused")
 		}
 		paths[path] = object{"get": object{
 			"operationId": strings.TrimPrefix(path, "/"), "summary": summary, "tags": []string{"server"}, "security": []object{}, "responses": answers,
@@ -55,15 +53,22 @@ func (s *server) document() ([]byte, error) {
 	}, "", "  ")
 }
 
+// nouns says what the tags are.
+var nouns = map[string]string{
+	"jobs": "pieces of work", "queues": "where jobs wait", "kinds": "what handles jobs", "targets": "whom jobs call, and what guards them",
+	"periodics": "schedules that enqueue", "dead": "jobs that failed for good, or wait for a person", "redrives": "orders to queue them again",
+	"policies": "what is promised", "tokens": "who may ask", "leases": "work for workers of any language",
+}
+
 func tags(routes []route) []object {
 	list, seen := []object{}, map[string]bool{}
 	for i := range routes {
 		if tag := routes[i].tag(); !seen[tag] {
 			seen[tag] = true
-			list = append(list, object{"name": tag})
+			list = append(list, object{"name": tag, "description": nouns[tag]})
 		}
 	}
-	return append(list, object{"name": "server"})
+	return append(list, object{"name": "server", "description": "the server itself"})
 }
 
 // tag is the noun after /v1.
@@ -122,7 +127,7 @@ func parametersOf(parts schemas, t reflect.Type) []object {
 			list = append(list, parametersOf(parts, f.Type)...)
 			continue
 		}
-		p := object{}
+		var p object
 		if name := f.Tag.Get("path"); name != "" {
 			p = object{"name": name, "in": "path", "required": true, "schema": parts.of(f.Type)}
 		} else if name := f.Tag.Get("query"); name != "" {

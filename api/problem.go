@@ -12,7 +12,7 @@ import (
 )
 
 // Problem is every answer that is not the one asked for (RFC 9457).
-type Problem struct {
+type Problem struct { //nolint:errname // RFC 9457 calls it so
 	Type   string `json:"type" doc:"urn:ebb:problem: and the code"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`

@@ -141,7 +141,7 @@ func (c *Client) try(ctx context.Context, method, target, key string, body []byt
 	if err != nil {
 		return answer{}, err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }() // all of it was read, or is not wanted
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	switch {
 	case err != nil:

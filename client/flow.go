@@ -32,17 +32,20 @@ func (c *Client) named(ctx context.Context, method, noun, name, what string, in,
 
 // PauseQueue starts nothing of a queue.
 func (c *Client) PauseQueue(ctx context.Context, name string) (out engine.Queue, err error) {
-	return out, c.named(ctx, post, "queue", name, "pause", nil, &out)
+	err = c.named(ctx, post, "queue", name, "pause", nil, &out)
+	return out, err
 }
 
 // ResumeQueue lets a paused queue go.
 func (c *Client) ResumeQueue(ctx context.Context, name string) (out engine.Queue, err error) {
-	return out, c.named(ctx, post, "queue", name, "resume", nil, &out)
+	err = c.named(ctx, post, "queue", name, "resume", nil, &out)
+	return out, err
 }
 
 // ExplainQueue tells what is in a queue, who serves it, and why nothing moves.
 func (c *Client) ExplainQueue(ctx context.Context, name string) (out engine.QueueExplained, err error) {
-	return out, c.named(ctx, get, "queue", name, "", nil, &out)
+	err = c.named(ctx, get, "queue", name, "", nil, &out)
+	return out, err
 }
 
 // LimitQueue bounds a queue over all processes.
@@ -50,7 +53,8 @@ func (c *Client) LimitQueue(ctx context.Context, name string, l engine.QueueLimi
 	if math.IsNaN(l.Rate) || math.IsInf(l.Rate, 0) {
 		return out, invalid("queue: " + name + ": rate: must be 0 (no limit) or more starts a second")
 	}
-	return out, c.named(ctx, put, "queue", name, "limit", l, &out)
+	err = c.named(ctx, put, "queue", name, "limit", l, &out)
+	return out, err
 }
 
 // Kinds lists the kinds that are paused or handled.
@@ -62,22 +66,26 @@ func (c *Client) Kinds(ctx context.Context) ([]engine.Kind, error) {
 
 // PauseKind starts nothing of a kind.
 func (c *Client) PauseKind(ctx context.Context, kind string) (out engine.Kind, err error) {
-	return out, c.named(ctx, post, "kind", kind, "pause", nil, &out)
+	err = c.named(ctx, post, "kind", kind, "pause", nil, &out)
+	return out, err
 }
 
 // ResumeKind lets a paused kind go.
 func (c *Client) ResumeKind(ctx context.Context, kind string) (out engine.Kind, err error) {
-	return out, c.named(ctx, post, "kind", kind, "resume", nil, &out)
+	err = c.named(ctx, post, "kind", kind, "resume", nil, &out)
+	return out, err
 }
 
 // Targets lists by name.
 func (c *Client) Targets(ctx context.Context, p engine.Page) (out engine.Targets, err error) {
-	return out, c.ask(ctx, get, "/v1/targets", bounded(url.Values{}, p), nil, &out)
+	err = c.ask(ctx, get, "/v1/targets", bounded(url.Values{}, p), nil, &out)
+	return out, err
 }
 
 // Target tells all about one.
 func (c *Client) Target(ctx context.Context, name string) (out engine.TargetExplained, err error) {
-	return out, c.named(ctx, get, "target", name, "", nil, &out)
+	err = c.named(ctx, get, "target", name, "", nil, &out)
+	return out, err
 }
 
 // PauseTarget starts nothing that calls the target before until.
@@ -85,7 +93,8 @@ func (c *Client) PauseTarget(ctx context.Context, name string, until time.Time) 
 	in := struct {
 		Until time.Time `json:"until,omitzero"`
 	}{until}
-	return out, c.named(ctx, post, "target", name, "pause", in, &out)
+	err = c.named(ctx, post, "target", name, "pause", in, &out)
+	return out, err
 }
 
 // ResumeTarget ends a pause and a target's being disabled.
@@ -93,7 +102,8 @@ func (c *Client) ResumeTarget(ctx context.Context, name string, keepParked bool)
 	in := struct {
 		KeepParked bool `json:"keep_parked,omitempty"`
 	}{keepParked}
-	return out, c.named(ctx, post, "target", name, "resume", in, &out)
+	err = c.named(ctx, post, "target", name, "resume", in, &out)
+	return out, err
 }
 
 // Periodics lists the schedules by name.
@@ -105,7 +115,8 @@ func (c *Client) Periodics(ctx context.Context) ([]engine.Periodic, error) {
 
 // PutPeriodic adds a schedule or replaces the one of its name.
 func (c *Client) PutPeriodic(ctx context.Context, p engine.Periodic) (out engine.Periodic, err error) {
-	return out, c.named(ctx, put, "periodic", p.Name, "", p, &out)
+	err = c.named(ctx, put, "periodic", p.Name, "", p, &out)
+	return out, err
 }
 
 // DropPeriodic forgets a schedule.

@@ -38,7 +38,8 @@ func (c *Client) Enqueue(ctx context.Context, jobs ...engine.NewJob) ([]engine.E
 
 // Job returns one job.
 func (c *Client) Job(ctx context.Context, id string) (out engine.Job, err error) {
-	return out, c.ask(ctx, get, under("jobs", id), nil, nil, &out)
+	err = c.ask(ctx, get, under("jobs", id), nil, nil, &out)
+	return out, err
 }
 
 // Attempts returns the ledger of a job.
@@ -50,27 +51,32 @@ func (c *Client) Attempts(ctx context.Context, id string) ([]engine.Attempt, err
 
 // Jobs lists from newest to oldest.
 func (c *Client) Jobs(ctx context.Context, f engine.Filter, p engine.Page) (out engine.Jobs, err error) {
-	return out, c.ask(ctx, get, "/v1/jobs", bounded(selected(f), p), nil, &out)
+	err = c.ask(ctx, get, "/v1/jobs", bounded(selected(f), p), nil, &out)
+	return out, err
 }
 
 // Why tells why a job is where it is.
 func (c *Client) Why(ctx context.Context, id string) (out engine.Why, err error) {
-	return out, c.ask(ctx, get, under("jobs", id, "why"), nil, nil, &out)
+	err = c.ask(ctx, get, under("jobs", id, "why"), nil, nil, &out)
+	return out, err
 }
 
 // Retry queues a failed or parked job again, or makes a waiting one due now.
 func (c *Client) Retry(ctx context.Context, id string) (out engine.Job, err error) {
-	return out, c.ask(ctx, post, under("jobs", id, "retry"), nil, nil, &out)
+	err = c.ask(ctx, post, under("jobs", id, "retry"), nil, nil, &out)
+	return out, err
 }
 
 // Cancel ends a waiting job and orders a running one to stop.
 func (c *Client) Cancel(ctx context.Context, id string) (out engine.Job, err error) {
-	return out, c.ask(ctx, post, under("jobs", id, "cancel"), nil, nil, &out)
+	err = c.ask(ctx, post, under("jobs", id, "cancel"), nil, nil, &out)
+	return out, err
 }
 
 // Dead lists dead letters or parked jobs.
 func (c *Client) Dead(ctx context.Context, f engine.Filter, p engine.Page) (out engine.Jobs, err error) {
-	return out, c.ask(ctx, get, "/v1/dead", bounded(selected(f), p), nil, &out)
+	err = c.ask(ctx, get, "/v1/dead", bounded(selected(f), p), nil, &out)
+	return out, err
 }
 
 // Groups gathers dead letters by what went wrong.
@@ -82,18 +88,19 @@ func (c *Client) Groups(ctx context.Context, f engine.Filter, limit int) ([]engi
 
 // Redrive orders dead letters or parked jobs to be queued again.
 func (c *Client) Redrive(ctx context.Context, o engine.Order) (out engine.Redrive, err error) {
-	return out, c.ask(ctx, post, "/v1/redrives", nil, o, &out)
+	err = c.ask(ctx, post, "/v1/redrives", nil, o, &out)
+	return out, err
 }
 
 // FinishRedrive sees an order through: the server goes on with it as long as
 // somebody asks, and tells how far it is.
 func (c *Client) FinishRedrive(ctx context.Context, id string, progress func(engine.Redrive)) (engine.Redrive, error) {
-	for first := true; ; first = false {
+	for {
 		var out engine.Redrive
 		if err := c.ask(ctx, post, under("redrives", id, "finish"), nil, nil, &out); err != nil {
 			return out, err
 		}
-		if progress != nil && !(first && out.Done() && out.Moved == 0) {
+		if progress != nil {
 			progress(out)
 		}
 		if out.Done() {

@@ -14,7 +14,7 @@ var ErrDenied = errors.New("client: access denied")
 
 // Problem is an answer that was not the one asked for. It is the engine's
 // error of the same name where there is one: errors.Is tells.
-type Problem struct {
+type Problem struct { //nolint:errname // RFC 9457 calls it so
 	Status int    `json:"status"`
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
