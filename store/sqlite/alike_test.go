@@ -55,7 +55,7 @@ func TestOddLeaseAmongMany(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t)
-			process, settles := sixHeld(t, s)
+			process, settles := someHeld(t, s, n)
 			answer, err := s.Turn(t.Context(), store.Turn{Process: process, Now: t0.Add(time.Second), Settles: c.odd(t, s, settles)})
 			if err != nil {
 				t.Fatal(err)
@@ -80,21 +80,66 @@ func TestOddLeaseAmongMany(t *testing.T) {
 	}
 }
 
-// sixHeld claims six jobs and returns their process, and how each succeeds.
-func sixHeld(t *testing.T, s store.Store) (process int64, settles []store.Settle) {
+// Numbers with gaps between them are noted once for all statements of a turn:
+// each start keeps its own instants, in whatever order they are told, and what
+// is not named stays. Two turns, so that a note is replaced.
+func TestScatteredStarts(t *testing.T) {
+	const n = 200
+	for _, to := range []job.State{job.Succeeded, job.Queued} {
+		t.Run(string(to), func(t *testing.T) {
+			s := open(t)
+			process, settles := someHeld(t, s, n)
+			for i := range settles {
+				a := settles[i].Attempt
+				settles[i].To, a.OK, a.EndedAt = to, to == job.Succeeded, t0.Add(time.Duration(settles[i].Seq)*time.Millisecond)
+			}
+			slices.Reverse(settles)
+			third := func(from int) (some []store.Settle) {
+				for i := from; i < n; i += 3 {
+					some = append(some, settles[i])
+				}
+				return some
+			}
+			for _, some := range [][]store.Settle{third(0), third(1)} {
+				answer, err := s.Turn(t.Context(), store.Turn{Process: process, Now: t0.Add(time.Second), Settles: some})
+				if err != nil || slices.Contains(answer.Settled, false) {
+					t.Fatalf("settled %v: %v; want all", answer.Settled, err)
+				}
+			}
+			for i, st := range settles {
+				ledger, err := s.Attempts(t.Context(), st.Seq)
+				switch {
+				case err != nil:
+					t.Fatal(err)
+				case i%3 == 2 && len(ledger) != 0:
+					t.Errorf("job %d was not settled and has %d starts", st.Seq, len(ledger))
+				case i%3 != 2 && (len(ledger) != 1 || !ledger[0].EndedAt.Equal(st.Attempt.EndedAt)):
+					t.Errorf("job %d: got %+v, want one start until %v", st.Seq, ledger, st.Attempt.EndedAt)
+				}
+			}
+			running, err := s.List(t.Context(), store.Filter{State: job.Running}, store.Page{Limit: n})
+			if err != nil || len(running) != n/3 {
+				t.Errorf("%d jobs run: %v; want %d", len(running), err, n/3)
+			}
+		})
+	}
+}
+
+// someHeld claims n jobs and returns their process, and how each succeeds.
+func someHeld(t *testing.T, s store.Store, n int) (process int64, settles []store.Settle) {
 	t.Helper()
 	p, err := s.Register(t.Context(), t0, store.Process{Host: "h", Kinds: []string{"noop"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Enqueue(t.Context(), t0, slices.Repeat([]job.New{{Kind: "noop"}}, 6)); err != nil {
+	if _, err := s.Enqueue(t.Context(), t0, slices.Repeat([]job.New{{Kind: "noop"}}, n)); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := s.Turn(t.Context(), store.Turn{
-		Process: p.ID, Now: t0, Claims: []store.Claim{{Queue: job.DefaultQueue, Kinds: []string{"noop"}, Limit: 6}},
+		Process: p.ID, Now: t0, Claims: []store.Claim{{Queue: job.DefaultQueue, Kinds: []string{"noop"}, Limit: n}},
 	})
-	if err != nil || len(answer.Claimed) != 6 {
-		t.Fatalf("claimed %d jobs: %v; want 6", len(answer.Claimed), err)
+	if err != nil || len(answer.Claimed) != n {
+		t.Fatalf("claimed %d jobs: %v; want %d", len(answer.Claimed), err, n)
 	}
 	for _, j := range answer.Claimed {
 		h := j.History.Started(t0)

@@ -65,12 +65,13 @@ func forSources(texts map[string]string) {
 	}
 }
 
-// Statements about rows given by their sequence numbers come in two forms:
-// for the run ?1 to ?2, and for the JSON array ?1 in any order. /*n*/ is the
-// place of a row among them.
+// Statements about rows given by their sequence numbers come in three forms:
+// for the run ?1 to ?2, for the JSON array ?1 in any order, and for the numbers
+// that were noted. /*n*/ is the place of a row among them.
 const (
-	asRun  = "@run"
-	asList = "@list"
+	asRun   = "@run"
+	asList  = "@list"
+	asNoted = "@noted"
 )
 
 var rowForms = map[string]*strings.Replacer{
@@ -85,6 +86,12 @@ var rowForms = map[string]*strings.Replacer{
 		"/*rows*/", "json_each(?1) AS r CROSS JOIN ebb_job AS j ON j.seq = r.value",
 		"/*where*/", "FROM json_each(?1) AS r WHERE j.seq = r.value",
 		"/*n*/", "r.key",
+	),
+	asNoted: strings.NewReplacer(
+		"/*seqs*/", "seq IN (SELECT seq FROM temp.ebb_noted)",
+		"/*rows*/", "temp.ebb_noted AS noted CROSS JOIN ebb_job AS j ON j.seq = noted.seq",
+		"/*where*/", "FROM temp.ebb_noted AS noted WHERE j.seq = +noted.seq",
+		"/*n*/", "noted.n",
 	),
 }
 
@@ -115,6 +122,35 @@ func forSeqs(name string, seqs []int64) (form string, args []any) {
 // isRun reports whether numbers, each there once, leave no gap.
 func isRun(seqs []int64) bool { return slices.Max(seqs)-slices.Min(seqs) == int64(len(seqs)-1) }
 
+// minNoted is from how many rows on a note is worth its writing.
+const minNoted = 32
+
+// note writes scattered numbers down, in rising order and each there once, if
+// several statements are about them: an array is parsed and sorted by each.
+func (t *tx) note(seqs []int64) error {
+	if len(seqs) < minNoted || isRun(seqs) {
+		return nil
+	}
+	for _, name := range []string{"note_table", "unnote"} { // a transaction that failed took the table with it
+		if _, err := t.run(name); err != nil {
+			return err
+		}
+	}
+	if _, err := t.run("note", jsonList(seqs)); err != nil {
+		return err
+	}
+	t.noted = seqs
+	return nil
+}
+
+// forNoted is forSeqs for rows in rising order that may be the noted ones.
+func (t *tx) forNoted(name string, seqs []int64) (form string, args []any) {
+	if t.noted != nil && slices.Equal(t.noted, seqs) {
+		return name + asNoted, []any{nil, nil}
+	}
+	return forSeqs(name, seqs)
+}
+
 // runFor runs a statement about rows; args come after them.
 func (t *tx) runFor(name string, seqs []int64, args ...any) error {
 	_, err := t.runForN(name, seqs, args...)
@@ -123,6 +159,6 @@ func (t *tx) runFor(name string, seqs []int64, args ...any) error {
 
 // runForN is runFor that tells how many rows were changed.
 func (t *tx) runForN(name string, seqs []int64, args ...any) (int64, error) {
-	form, rows := forSeqs(name, seqs)
+	form, rows := t.forNoted(name, seqs)
 	return t.run(form, append(rows, args...)...)
 }

@@ -132,7 +132,10 @@ func (t *tx) held(process int64, refs []store.Ref) (*leases, error) {
 	}
 	slices.Sort(seqs)
 	if seqs = slices.Compact(seqs); len(seqs) == n && n >= minAlike {
-		var err error
+		err := t.note(seqs)
+		if err != nil {
+			return nil, err
+		}
 		if held.alike, err = t.heldAlike(process, seqs); err != nil || held.alike != nil {
 			return held, err
 		}
@@ -148,7 +151,7 @@ func (t *tx) held(process int64, refs []store.Ref) (*leases, error) {
 // says different things, or the process does not hold them all. A start that
 // nobody interfered with costs no row of an answer.
 func (t *tx) heldAlike(process int64, seqs []int64) (*lease, error) {
-	name, args := forSeqs("held_alike", seqs)
+	name, args := t.forNoted("held_alike", seqs)
 	r, err := t.one(t.ctx, name, append(args, process)...)
 	if err != nil || r.int(0) != int64(len(seqs)) || r.int(1) != r.int(2) || r.text(3) != r.text(4) || r[5] != int64(0) {
 		return nil, err
@@ -295,6 +298,7 @@ func (e *ending) wait(queue string, seq int64) {
 // those that stood behind the others.
 func (e *ending) finish() error {
 	if len(e.ended) > 0 {
+		slices.Sort(e.ended)
 		if err := e.runFor("lease_end", e.ended); err != nil {
 			return err
 		}

@@ -18,7 +18,8 @@ type tx struct {
 	now    time.Time
 	deltas map[place]int64
 	queues map[string]*queueFacts
-	queued bool // something became claimable
+	queued bool    // something became claimable
+	noted  []int64 // the numbers in ebb_noted, rising; nil = none of this transaction
 	// timeless is set where the caller's now is not the commit's: a look at a
 	// job that is due comes then at its due time.
 	timeless bool

@@ -1,3 +1,13 @@
+-- name: note_table
+-- Numbers that several statements of a transaction are about, and their order.
+CREATE TABLE IF NOT EXISTS temp.ebb_noted (seq INTEGER PRIMARY KEY, n INTEGER NOT NULL)
+
+-- name: unnote
+DELETE FROM temp.ebb_noted
+
+-- name: note
+INSERT INTO temp.ebb_noted SELECT value, key FROM json_each(?1)
+
 -- name: held
 SELECT seq, epoch, queue, ordered, key FROM ebb_lease WHERE /*seqs*/ AND process = ?3
 
