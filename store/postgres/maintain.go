@@ -10,7 +10,7 @@ import (
 )
 
 // Maintain takes one step: it expires deadlines, ends retention and adds up
-// counters.
+// counters, and drops records that have ended.
 func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error) {
 	now, left := nullable(store.Instant(m.Now)), int64(m.Limit)
 	first := &pgx.Batch{}
@@ -40,6 +40,9 @@ func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error)
 			return false, failed("maintain: "+kept.statement, err)
 		}
 		left -= n
+	}
+	if err := s.expireRecords(ctx, m.Now, &left); err != nil {
+		return false, failed("maintain: expire records", err)
 	}
 	if err := s.fold(ctx); err != nil {
 		return false, failed("maintain: fold", err)

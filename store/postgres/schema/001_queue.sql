@@ -400,6 +400,20 @@ CREATE TABLE ebb_audit (
     CONSTRAINT ebb_audit_pkey PRIMARY KEY (id)
 );
 
+-- Documents of workloads and of the server.
+CREATE TABLE ebb_record (
+    version    bigint NOT NULL,           -- writes so far
+    expires_at timestamptz,               -- not there from then on
+    kind       text COLLATE "C" NOT NULL,
+    id         text COLLATE "C" NOT NULL,
+    ref        text COLLATE "C",          -- what it belongs to
+    body       bytea  NOT NULL,
+    CONSTRAINT ebb_record_pkey PRIMARY KEY (kind, id)
+);
+
+CREATE INDEX ebb_record_ref ON ebb_record (kind, ref, id) WHERE ref IS NOT NULL;
+CREATE INDEX ebb_record_expires ON ebb_record (expires_at) WHERE expires_at IS NOT NULL;
+
 -- One shape for every job, wherever it stands.
 CREATE VIEW ebb_live_view AS
 SELECT seq, due_at, enqueued_at, deadline_at, first_start_at, last_delay, held, starts, attempts, waits, idle, crashes, epoch,
@@ -442,6 +456,7 @@ UNION ALL SELECT * FROM ebb_parked_view;
 
 -- down
 
+DROP TABLE ebb_record;
 DROP VIEW ebb_all_view, ebb_parked_view, ebb_dead_view, ebb_done_view, ebb_live_view;
 DROP TABLE ebb_periodic, ebb_paused, ebb_note, ebb_gate, ebb_look, ebb_reserved, ebb_audit, ebb_redrive, ebb_group, ebb_tally, ebb_queue, ebb_process, ebb_attempt, ebb_parked, ebb_dead,
            ebb_done, ebb_unique, ebb_job;
