@@ -92,10 +92,31 @@ func New(c Config) (http.Handler, error) {
 type handler func(w http.ResponseWriter, r *http.Request) error
 
 func (s *server) routes() map[string]handler {
-	routes := map[string]handler{
-		"GET /simulate": s.simulate,
+	return map[string]handler{
+		"GET /{$}":               s.overview,
+		"GET /jobs":              s.jobs,
+		"GET /jobs/{id}":         s.job,
+		"GET /dead":              s.dead,
+		"GET /queues":            s.queues,
+		"GET /queue":             s.queue,
+		"GET /targets":           s.targets,
+		"GET /target":            s.target,
+		"GET /policies":          s.listPolicies,
+		"GET /policies/{file}":   s.plotPolicy,
+		"GET /simulate":          s.simulate,
+		"GET /":                  nowhere,
+		"POST /jobs/{id}/retry":  s.orderJob(s.Ops.Retry, "retried"),
+		"POST /jobs/{id}/cancel": s.orderJob(s.Ops.Cancel, "cancelled"),
+		"POST /queue/pause":      s.orderQueue(s.Ops.PauseQueue, "paused"),
+		"POST /queue/resume":     s.orderQueue(s.Ops.ResumeQueue, "resumed"),
+		"POST /target/pause":     s.ordered(s.pauseTarget),
+		"POST /target/resume":    s.ordered(s.resumeTarget),
+		"POST /dead/redrive":     s.ordered(s.redrive),
 	}
-	return routes
+}
+
+func nowhere(http.ResponseWriter, *http.Request) error {
+	return &refusal{http.StatusNotFound, "There is no such page."}
 }
 
 // withPresets adds the presets that the policies do not replace.

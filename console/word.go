@@ -45,6 +45,7 @@ func (s *server) words() template.FuncMap {
 		"count":   count,
 		"seconds": seconds,
 		"short":   plot.Short,
+		"lag":     coarse,
 		"text":    text,
 		"entries": func() []entry { return entries },
 		"pick":    func(list, value any) map[string]any { return map[string]any{"list": list, "value": value} },
@@ -121,12 +122,11 @@ func sentence(text string) string {
 type entry struct{ Name, Path, Title string }
 
 var entries = []entry{
+	{"overview", "/", "Overview"},
+	{"jobs", "/jobs", "Jobs"},
+	{"dead", "/dead", "Dead letters"},
+	{"queues", "/queues", "Queues"},
+	{"targets", "/targets", "Targets"},
+	{"policies", "/policies", "Policies"},
 	{"simulate", "/simulate", "Simulate"},
 }
-
-// notices are told after an order was carried out, by the word that the
-// redirect carries: the address never brings words of its own.
-var notices = map[string]string{}
-
-// maxForm is the most bytes of a form.
-const maxForm = 64 << 10

@@ -1,0 +1,151 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ebbhq/ebb/access"
+	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/job"
+)
+
+// maxForm is the most bytes of a form.
+const maxForm = 64 << 10
+
+// notices are told after an order was carried out, by the word that the
+// redirect carries: the address never brings words of its own.
+var notices = map[string]string{
+	"retried":   "The job is queued again.",
+	"cancelled": "The job is cancelled; if it was running, it is told to stop.",
+	"paused":    "Paused: nothing more starts. What runs already runs on.",
+	"resumed":   "Resumed.",
+	"redriven":  "The redrive is ordered. Workers carry it out.",
+}
+
+// ordered wraps what changes something: it needs a session. Forms of other
+// sites are refused before.
+func (s *server) ordered(next handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if s.Keeper == nil {
+			return &refusal{http.StatusForbidden, "This server keeps no sessions: its pages only show."}
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if err := r.ParseForm(); err != nil {
+			return &refusal{http.StatusBadRequest, "The form could not be read."}
+		}
+		return next(w, r)
+	}
+}
+
+// orderJob retries or cancels one job.
+func (s *server) orderJob(do func(context.Context, string) (engine.Job, error), done string) handler {
+	return s.ordered(func(w http.ResponseWriter, r *http.Request) error {
+		id := r.PathValue("id")
+		j, err := s.Ops.Job(r.Context(), id)
+		if err != nil {
+			return err
+		}
+		if err := s.may(r, access.Operate, j.Queue); err != nil {
+			return err
+		}
+		if _, err := do(r.Context(), id); err != nil {
+			return err
+		}
+		http.Redirect(w, r, "/jobs/"+url.PathEscape(id)+"?done="+done, http.StatusSeeOther)
+		return nil
+	})
+}
+
+// orderQueue pauses or resumes a queue.
+func (s *server) orderQueue(do func(context.Context, string) (engine.Queue, error), done string) handler {
+	return s.ordered(func(w http.ResponseWriter, r *http.Request) error {
+		name := r.PostForm.Get("name")
+		if err := s.may(r, access.Operate, name); err != nil {
+			return err
+		}
+		if _, err := do(r.Context(), name); err != nil {
+			return err
+		}
+		back(w, r, "/queue", name, done)
+		return nil
+	})
+}
+
+func (s *server) pauseTarget(w http.ResponseWriter, r *http.Request) error {
+	if err := s.may(r, access.Operate, ""); err != nil {
+		return err
+	}
+	var until time.Time
+	if text := strings.TrimSpace(r.PostForm.Get("minutes")); text != "" {
+		minutes, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(minutes > 0 && minutes <= 60*24*365) {
+			return &refusal{http.StatusBadRequest, "The minutes of a pause are a number above 0, or empty for until it is resumed."}
+		}
+		until = s.Now().Add(time.Duration(minutes * float64(time.Minute)))
+	}
+	name := r.PostForm.Get("name")
+	if _, err := s.Ops.PauseTarget(r.Context(), name, until); err != nil {
+		return err
+	}
+	back(w, r, "/target", name, "paused")
+	return nil
+}
+
+func (s *server) resumeTarget(w http.ResponseWriter, r *http.Request) error {
+	if err := s.may(r, access.Operate, ""); err != nil {
+		return err
+	}
+	name := r.PostForm.Get("name")
+	if _, err := s.Ops.ResumeTarget(r.Context(), name, r.PostForm.Get("keep") != ""); err != nil {
+		return err
+	}
+	back(w, r, "/target", name, "resumed")
+	return nil
+}
+
+type redriveBody struct {
+	Search string
+	Filter engine.Filter
+	Rate   float64
+	Order  engine.Redrive
+}
+
+// redrive counts first and shows what it would move; a second form orders it.
+func (s *server) redrive(w http.ResponseWriter, r *http.Request) error {
+	f, err := s.filter(r)
+	if err != nil {
+		return err
+	}
+	if err := s.may(r, access.Operate, f.Queue); err != nil {
+		return err
+	}
+	if f.State == "" {
+		f.State = job.Failed
+	}
+	rate := 0.0
+	if text := strings.TrimSpace(r.PostForm.Get("rate")); text != "" {
+		if rate, err = strconv.ParseFloat(text, 64); err != nil || !(rate >= 0 && rate <= 1e6) {
+			return &refusal{http.StatusBadRequest, "The rate is a number of jobs a second; 0 or empty means all at once."}
+		}
+	}
+	dry := r.PostForm.Get("sure") == ""
+	order, err := s.Ops.Redrive(r.Context(), engine.Order{Filter: f, Rate: rate, DryRun: dry})
+	if err != nil {
+		return err
+	}
+	if !dry {
+		http.Redirect(w, r, "/dead?done=redriven", http.StatusSeeOther)
+		return nil
+	}
+	b := &redriveBody{Filter: f, Rate: rate, Order: order}
+	return s.show(w, r, http.StatusOK, "redrive.html", page{Title: "Redrive", Nav: "dead", Body: b})
+}
+
+// back shows what was ordered.
+func back(w http.ResponseWriter, r *http.Request, path, name, done string) {
+	http.Redirect(w, r, path+"?"+url.Values{"name": {name}, "done": {done}}.Encode(), http.StatusSeeOther)
+}

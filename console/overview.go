@@ -1,0 +1,125 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/job"
+)
+
+// queueRow is a queue as lists show it.
+type queueRow struct {
+	engine.Queue
+	Lag time.Duration // how long the earliest due job has been due; 0 = it is not
+}
+
+// N is the count of a state.
+func (q queueRow) N(state string) int64 { return q.Counts[job.State(state)] }
+
+type overviewBody struct {
+	Queues []queueRow
+	Totals map[string]int64
+	Lag    time.Duration // the longest of any queue
+	Paused int
+	Kinds  []engine.Kind
+	Groups []engine.Group
+	Orders []engine.Redrive // unfinished redrives
+	// Held are targets that hold work back, as far as the first page tells.
+	Held []engine.Target
+}
+
+func (s *server) overview(w http.ResponseWriter, r *http.Request) error {
+	ctx := r.Context()
+	rows, err := s.queueRows(r)
+	if err != nil {
+		return err
+	}
+	b := &overviewBody{Queues: rows, Totals: map[string]int64{}}
+	for _, q := range rows {
+		for state, n := range q.Counts {
+			b.Totals[string(state)] += n
+		}
+		b.Lag = max(b.Lag, q.Lag)
+		if q.Paused {
+			b.Paused++
+		}
+	}
+	if queues(r) == nil {
+		if err := s.overall(r, b); err != nil {
+			return err
+		}
+	}
+	groups, err := s.groups(ctx, r, engine.Filter{}, 5)
+	if err != nil {
+		return err
+	}
+	b.Groups = groups
+	return s.show(w, r, http.StatusOK, "overview.html", page{Title: "Overview", Nav: "overview", Body: b})
+}
+
+// overall adds what is of all queues: kinds, targets, redrives.
+func (s *server) overall(r *http.Request, b *overviewBody) error {
+	var err error
+	if b.Kinds, err = s.Ops.Kinds(r.Context()); err != nil {
+		return err
+	}
+	targets, err := s.Ops.Targets(r.Context(), engine.Page{Limit: 200})
+	if err != nil {
+		return err
+	}
+	for _, t := range targets.Targets {
+		if t.Held != "none" && len(b.Held) < 8 {
+			b.Held = append(b.Held, t)
+		}
+	}
+	orders, err := s.Ops.Redrives(r.Context(), 20)
+	if err != nil {
+		return err
+	}
+	b.Orders = slices.DeleteFunc(orders, func(o engine.Redrive) bool { return o.Done() })
+	return nil
+}
+
+// queueRows are the queues that the visitor may see.
+func (s *server) queueRows(r *http.Request) ([]queueRow, error) {
+	list, err := s.Ops.Queues(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	own := queues(r)
+	now := s.Now()
+	var rows []queueRow
+	for _, q := range list {
+		if own != nil && !slices.Contains(own, q.Name) {
+			continue
+		}
+		row := queueRow{Queue: q}
+		if !q.DueAt.IsZero() {
+			row.Lag = max(0, now.Sub(q.DueAt))
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (s *server) queues(w http.ResponseWriter, r *http.Request) error {
+	rows, err := s.queueRows(r)
+	if err != nil {
+		return err
+	}
+	return s.show(w, r, http.StatusOK, "queues.html", page{Title: "Queues", Nav: "queues", Body: rows})
+}
+
+func (s *server) queue(w http.ResponseWriter, r *http.Request) error {
+	name := r.URL.Query().Get("name")
+	if err := s.mayRead(r, name); err != nil {
+		return err
+	}
+	q, err := s.Ops.ExplainQueue(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	return s.show(w, r, http.StatusOK, "queue.html", page{Title: "Queue " + name, Nav: "queues", Body: q})
+}
