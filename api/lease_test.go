@@ -169,6 +169,53 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestGate: what a remote worker tells of a target is the gate's to judge:
+// further work waits as long as the target asked.
+func TestGate(t *testing.T) {
+	b := newBench(t)
+	admin := b.token("root", access.Admin)
+	const work = `{"kind":"hook","target":"https://crm.test","policy":"webhook"}`
+	id := b.enqueue(admin, work)
+	l := b.claim(admin, `{"kinds":["hook"]}`)
+	if l.ID != id || l.Target != "https://crm.test" || l.Timeout != 30 {
+		t.Fatalf("got %+v", l)
+	}
+	const path = "/v1/targets/https:%2F%2Fcrm.test"
+	if target := want[engine.TargetExplained](b, b.do(admin, "GET", path, ""), 200); target.InFlight != 1 {
+		t.Fatalf("the lease has a permit of the gate: %+v", target.Target)
+	}
+	a := b.rows(admin, "/settle", `{"leases":[{"id":%q,"epoch":%d,"failure":{"status":429,"retry_after_s":300}}]}`, id, l.Epoch)[0]
+	if !a.OK || a.State != job.Queued || a.Delay < 300 {
+		t.Fatalf("got %+v", a)
+	}
+	b.waitFor(func() bool {
+		target := want[engine.TargetExplained](b, b.do(admin, "GET", path, ""), 200)
+		return target.InFlight == 0 && !target.AskedUntil.IsZero()
+	})
+	b.enqueue(admin, work)
+	if c := want[api.Claimed](b, b.do(admin, "POST", "/v1/leases", `{"kinds":["hook"],"wait_s":1}`), 200); len(c.Leases) != 0 {
+		t.Fatalf("the target asked for a pause, and got %+v", c)
+	}
+}
+
+// TestStop: a server that stops gives its leases back, free of charge.
+func TestStop(t *testing.T) {
+	b := newBench(t)
+	admin := b.token("root", access.Admin)
+	id := b.enqueue(admin, `{"kind":"k"}`)
+	l := b.claim(admin, `{"kinds":["k"]}`)
+	b.leases.Stop()
+	if j := b.job(admin, id); j.State != job.Queued || j.Attempts != 0 || j.LastClass != "interrupted" {
+		t.Fatalf("the job is %+v", j)
+	}
+	if a := b.rows(admin, "/settle", `{"leases":[{"id":%q,"epoch":%d}]}`, id, l.Epoch)[0]; a.Code != "stale" {
+		t.Fatalf("got %+v", a)
+	}
+	if g := b.do(admin, "POST", "/v1/leases", `{"kinds":["k"]}`); g.status != 503 || g.problem().Code != "stopping" {
+		t.Fatalf("got %d %s", g.status, g.body)
+	}
+}
+
 // TestSilence: a lease without a heartbeat ends as a crash, free of charge, and
 // its late settle is refused.
 func TestSilence(t *testing.T) {

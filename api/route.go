@@ -90,9 +90,6 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		w.Header().Set("Connection", "close")
 		return nil, problem(http.StatusRequestTimeout, "body", "send the whole body without a pause", "the body could not be read")
 	}
-	// The time to send it is over; from here on it is ours. Else the server's
-	// read timeout would end the context of a long poll.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // writers of tests have none
 	if len(body) > 0 {
 		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
 			return nil, problem(http.StatusUnsupportedMediaType, "media_type", "send Content-Type: application/json (curl --json does)", "the body must be JSON")
