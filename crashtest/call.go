@@ -105,7 +105,7 @@ const (
 	DyingTimeout  = time.Second
 	DyingHold     = 3 * time.Second
 	// BatchedDelay is how long a failed call of Batched waits.
-	BatchedDelay = 5 * time.Second
+	BatchedDelay = 20 * time.Second
 )
 
 // Allowance is the budget of Budgeted.

@@ -45,6 +45,10 @@ func seen(g *store.Gate) string {
 // process may go on by what it last saw of a gate: worker/DESIGN.md.
 const grantLife = time.Second
 
+// reaction is how long a busy machine may take from a worker's decision to the
+// handler's first act.
+const reaction = 500 * time.Millisecond
+
 // FlowReport counts what was judged.
 type FlowReport struct {
 	Targets, Starts, Retries int
@@ -230,12 +234,11 @@ func describe(runs []*run) string {
 }
 
 // rate: a slot is 1/rate wide and takes one start, anywhere in it. So in any
-// window there are as many starts as slots, which it may cut at both ends;
-// between the worker's decision and the handler's first act lies reaction.
+// window there are as many starts as slots, which it may cut at both ends.
 func (f *flow) rate(target string, runs []*run) {
-	const reaction = 100 * time.Millisecond
+	const longest = 5 * time.Second
 	for i, from := range runs {
-		for k := i; k < len(runs) && runs[k].Mono-from.Mono <= time.Second; k++ {
+		for k := i; k < len(runs) && runs[k].Mono-from.Mono <= longest; k++ {
 			slots := (runs[k].Mono-from.Mono+reaction).Seconds()*RatedTo + 2
 			if n := k - i + 1; float64(n) > slots {
 				f.breaks("%s: %d starts within %s, want %g at most", target, n, runs[k].Mono-from.Mono, slots)
@@ -274,7 +277,7 @@ func (f *flow) pauses(target string, runs []*run) {
 		until = s.PauseUntil
 		f.report.Pauses++
 		for _, r := range runs {
-			if r.Mono > s.Mono+grantLife && r.Wall.Before(until) {
+			if r.Mono > s.Mono+grantLife+reaction && r.Wall.Before(until) {
 				f.breaks("%s: job %d began %s after the pause was known and %s before its end", target, r.Seq, r.Mono-s.Mono, until.Sub(r.Wall))
 			}
 		}
@@ -293,7 +296,7 @@ func (f *flow) breaker(target string, runs []*run) {
 		until = s.OpenUntil
 		f.report.Openings++
 		for _, r := range runs {
-			if r.Mono > s.Mono+grantLife && r.Wall.Before(until) {
+			if r.Mono > s.Mono+grantLife+reaction && r.Wall.Before(until) {
 				f.breaks("%s: job %d began %s after the breaker opened and %s before its time was over", target, r.Seq, r.Mono-s.Mono, until.Sub(r.Wall))
 			}
 		}

@@ -116,12 +116,12 @@ func TestJudgeFlow(t *testing.T) {
 			p.Lives[0].Events = slices.DeleteFunc(p.Lives[0].Events, func(e Event) bool { return e.What == Ended })
 		}, ""},
 		{"above the rate", func(p *play) {
-			for i := range 24 {
+			for i := range 120 {
 				p.call(1, int64(i+1), 1, 40*i, 40*i+1, with(Rated), "ok")
 			}
 		}, "starts within"},
 		{"at the rate", func(p *play) {
-			for i := range 24 {
+			for i := range 120 {
 				p.call(1, int64(i+1), 1, 50*i, 50*i+1, with(Rated), "ok")
 			}
 		}, ""},
@@ -129,8 +129,8 @@ func TestJudgeFlow(t *testing.T) {
 		{"within the budget", func(p *play) { p.retries(with(Budgeted), 9, 6) }, ""},
 		{"a start in the pause", func(p *play) {
 			p.swap(1, 10, 1, paused(10, 5000))
-			p.call(2, 1, 1, 1011, 1020, with(Pausing), "ok")
-		}, "job 1 began 1.001s after the pause was known and 3.989s before its end"},
+			p.call(2, 1, 1, 1511, 1520, with(Pausing), "ok")
+		}, "job 1 began 1.501s after the pause was known and 3.489s before its end"},
 		{"starts within the grant's life and after the pause", func(p *play) {
 			p.swap(1, 10, 1, paused(10, 5000))
 			p.call(2, 1, 1, 1009, 1020, with(Pausing), "ok")
