@@ -148,10 +148,7 @@ func typeSchema(t reflect.Type, f field) map[string]any {
 	case reflect.Bool:
 		return map[string]any{"type": "boolean"}
 	case reflect.Int, reflect.Int64:
-		if f.limit {
-			return anyOf(map[string]any{"type": "integer", "minimum": 1, "maximum": math.MaxInt32}, map[string]any{"const": "none"})
-		}
-		return map[string]any{"type": "integer", "minimum": 0, "maximum": math.MaxInt32}
+		return wholeSchema(f)
 	case reflect.Uint64:
 		return map[string]any{"type": "integer", "minimum": 0}
 	case reflect.Float64:
@@ -161,6 +158,13 @@ func typeSchema(t reflect.Type, f field) map[string]any {
 		return ref("number")
 	}
 	panic("scenario file: no schema for " + t.String())
+}
+
+func wholeSchema(f field) map[string]any {
+	if f.limit {
+		return anyOf(map[string]any{"type": "integer", "minimum": 1, "maximum": math.MaxInt32}, map[string]any{"const": "none"})
+	}
+	return map[string]any{"type": "integer", "minimum": 0, "maximum": math.MaxInt32}
 }
 
 func curveSchema() map[string]any {
