@@ -32,7 +32,7 @@ type site struct {
 func open(t *testing.T, change ...func(*console.Config)) *site {
 	t.Helper()
 	s := &site{T: t, clock: clock.NewFake(t0)}
-	s.store = memory.New(memory.Config{})
+	s.store = memory.New(memory.Config{Clock: s.clock})
 	s.ops = engine.New(s.store, nil, engine.Config{Clock: s.clock, Actor: "maya"})
 	c := console.Config{Ops: s.ops, Now: s.clock.Now}
 	for _, f := range change {

@@ -46,6 +46,7 @@ func (s *server) words() template.FuncMap {
 		"seconds": seconds,
 		"short":   plot.Short,
 		"lag":     coarse,
+		"told":    sentence,
 		"text":    text,
 		"entries": func() []entry { return entries },
 		"pick":    func(list, value any) map[string]any { return map[string]any{"list": list, "value": value} },

@@ -117,7 +117,7 @@ type service struct {
 
 func (a *app) serveStore(ctx context.Context, s store.Store, policies []policy.Policy, f serveFlags, loopback bool) error {
 	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	v, err := a.assemble(s, policies, log, f.cert != "", loopback)
+	v, err := a.assemble(s, policies, log, f.cert != "", loopback) //nolint:contextcheck // it only makes; what it makes is given contexts later
 	if err != nil {
 		return usage(fmt.Errorf("serve: %w", err), "ebb policy check")
 	}
