@@ -201,6 +201,8 @@ func TestWorkerAgreesWithSimulator(t *testing.T) {
 	for _, preset := range policy.PresetNames() {
 		for _, slots := range []int{1, 3, 100} {
 			for _, targets := range [][]string{nil, {"a"}, {"a", "b", "c"}} {
+				// Which of several targets has the next slot, where slots are short,
+				// depends on what was claimed.
 				if len(targets) > 1 && (slots < 100 || policy.MustPreset(preset).Slot == policy.SlotKeep) {
 					continue
 				}

@@ -81,3 +81,25 @@ func TestStrictHeadHeldTooLongIsParked(t *testing.T) {
 		state(t, s, free, job.Succeeded, "")
 	})
 }
+
+// TestBusyTargetDoesNotHideAnother: while one target's work takes every slot
+// as soon as it is free, another target's work is found and has its turn.
+func TestBusyTargetDoesNotHideAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		newRig(t, s, Config{
+			Concurrency: 1, Policies: []policy.Policy{calling("free", nil)},
+			Handlers: map[string]Handler{"k": func(ctx context.Context, _ *Task) error { return sleep(ctx, 100*time.Millisecond) }},
+		})
+		busy := enqueue(t, s, times(50, job.New{Kind: "k", Policy: "free", Target: "busy"})...)
+		pass(1050 * time.Millisecond)
+		other := enqueue(t, s, job.New{Kind: "k", Policy: "free", Target: "other"})[0]
+		pass(time.Minute)
+		for i, row := range starts(t, s, append(busy, other)) {
+			if row.Seq == other && i > 15 {
+				t.Errorf("the other target's job was start %d, want it soon after the eleventh, when it came", i+1)
+			}
+		}
+		state(t, s, other, job.Succeeded, "")
+	})
+}

@@ -178,7 +178,9 @@ func (l *loop) discover(t *turn, now time.Time) {
 	if len(la.hungry) == 0 || !la.lawful || l.doubt {
 		return
 	}
-	limit := min(l.part(), l.laneRoom(now))
+	// As lanes that are known are claimed from ahead of their slots, so are
+	// those that are not: they would never be found while all slots are taken.
+	limit := min(l.part(), max(0, l.laneRoom(now))+la.ended)
 	if limit <= 0 || len(t.runs) > 0 && l.machine().Before(la.emptyAt.Add(discoverRest)) {
 		return
 	}
@@ -190,7 +192,7 @@ func (l *loop) discover(t *turn, now time.Time) {
 			la.seeking++
 		}
 	}
-	la.askedAt = now
+	la.askedAt, la.ended = now, 0
 }
 
 // foundLanes sees which lanes may have more than was claimed.

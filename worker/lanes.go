@@ -28,6 +28,7 @@ type lanes struct {
 
 	hungry  map[string]bool // queues in which lanes may wait to be discovered
 	seeking int             // discoveries under way
+	ended   int             // starts that ended since the last one
 	emptyAt time.Time       // machine time; when a discovery last found nothing
 	askedAt time.Time       // when a discovery was last asked for
 	begins  []*run          // chosen, with permits in hand, to be begun by the next turn

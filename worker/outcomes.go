@@ -65,9 +65,10 @@ func (l *loop) endLane(r *run) {
 	la, p := l.lanes, r.entry
 	la.running--
 	p.track.active--
-	p.track.ended++
-	p.track.recent++
-	if !r.holds {
+	if !r.holds { // a slot that is kept is not the next one's
+		p.track.ended++
+		p.track.recent++
+		la.ended++
 		l.vacate(r)
 	}
 	done := r.doneOf()
@@ -80,7 +81,7 @@ func (l *loop) endLane(r *run) {
 			outcome = gate.Done{OK: true, StartedAt: done.StartedAt}
 		}
 		outcome.Retry, outcome.Probe = got.retry, got.probe
-		keep := l.phase == working && b.reusable(config, outcome, now)
+		keep := l.phase == working && !r.holds && b.reusable(config, outcome, now)
 		b.ended(got, config, outcome, r.endedAt, keep, l.config.Seed)
 		l.wakeAt(b)
 	}
