@@ -15,11 +15,11 @@ import (
 // does not notice.
 func TestTargetNeverRecovers(t *testing.T) {
 	onBoth(t, flowing, func(s *stage) {
-		// The schedule with its jitter, and how soon after its time work is
+		// The schedule with its jitter; and the machine's time until work is
 		// looked over: each second, and by another process if the eldest died.
 		const schedule = (crashtest.DyingAttempts - 1) * crashtest.DyingDelay * 12 / 10
 		const most = schedule + crashtest.DyingHold + crashtest.DyingAttempts*crashtest.DyingTimeout
-		notice := time.Second + s.fleet.Config.Lease + s.fleet.Config.Beat
+		notice := time.Second + 4*s.fleet.Config.Lease
 		workers := s.workers(fleetSize)
 		for _, target := range []string{"dead", "parked"} {
 			s.mood(target, crashtest.Down)
