@@ -1,6 +1,8 @@
 package console
 
 import (
+	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"time"
@@ -24,8 +26,10 @@ type overviewBody struct {
 	Lag    time.Duration // the longest of any queue
 	Paused int
 	Kinds  []engine.Kind
-	Groups []engine.Group
-	Orders []engine.Redrive // unfinished redrives
+	// Workers are the processes that serve the first queues.
+	Workers []engine.Worker
+	Groups  []engine.Group
+	Orders  []engine.Redrive // unfinished redrives
 	// Held are targets that hold work back, as far as the first page tells.
 	Held []engine.Target
 }
@@ -51,12 +55,36 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	if b.Workers, err = s.workers(ctx, rows); err != nil {
+		return err
+	}
 	groups, err := s.groups(ctx, r, engine.Filter{}, 5)
 	if err != nil {
 		return err
 	}
 	b.Groups = groups
 	return s.show(w, r, http.StatusOK, "overview.html", page{Title: "Overview", Nav: "overview", Body: b})
+}
+
+// maxAsked is of how many queues the overview asks who serves them.
+const maxAsked = 10
+
+// workers gathers who serves the queues, by process.
+func (s *server) workers(ctx context.Context, rows []queueRow) ([]engine.Worker, error) {
+	var all []engine.Worker
+	for _, q := range rows[:min(len(rows), maxAsked)] {
+		x, err := s.Ops.ExplainQueue(ctx, q.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range x.Workers {
+			if !slices.ContainsFunc(all, func(o engine.Worker) bool { return o.Process == w.Process }) {
+				all = append(all, w)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b engine.Worker) int { return cmp.Compare(a.Process, b.Process) })
+	return all, nil
 }
 
 // overall adds what is of all queues: kinds, targets, redrives.
