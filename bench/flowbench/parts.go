@@ -94,9 +94,11 @@ func drained(ctx context.Context, d database, targets int, how drain, before fun
 
 // besidePart drains plain work in an empty database, and in one where flow
 // control is in use: targets that are held with a backlog in the same queue,
-// their gates, a limited queue whose work is due tomorrow.
+// their gates, a limited queue whose work is due tomorrow. The drain is a long
+// one, so that what a worker does once when it starts, such as a look at every
+// target for work that was held too long, weighs little.
 func besidePart(ctx context.Context, b *bench, d database, swapped bool) (measured, measured, error) {
-	how := drain{jobs: b.plan.jobs, slots: slots, policies: []policy.Policy{plain(), aimed()}, handle: nothing}
+	how := drain{jobs: b.plan.plain, slots: slots, policies: []policy.Policy{plain(), aimed()}, handle: nothing}
 	inUse := func(c *crowd) error {
 		if err := c.client.LimitQueue(ctx, limited, ebb.QueueLimit{Concurrency: 10}); err != nil {
 			return err
