@@ -179,8 +179,8 @@ func (s *server) play(ctx context.Context, o outage) (*ranSimulation, error) {
 		scenes = append(scenes, scene)
 	}
 	if jobs := o.Arrival * length.Seconds(); jobs > maxSimJobs {
-		return nil, &refusal{http.StatusBadRequest, fmt.Sprintf("That is %s jobs in %s, and a page plays %s at most: ask for fewer arrivals a second or a shorter outage, or run ebb simulate in a terminal.",
-			count(int64(jobs)), coarse(length), count(maxSimJobs))}
+		return nil, &refusal{http.StatusBadRequest, fmt.Sprintf("That is %s jobs in %s, and a page plays %s at most: ask for up to %.3g arrivals a second or a shorter outage, or run ebb simulate in a terminal.",
+			count(int64(jobs)), coarse(length), count(maxSimJobs), math.Floor(10*maxSimJobs/length.Seconds())/10)}
 	}
 	rep := &report.Report{Name: "outage", From: 0, To: 1}
 	for i, name := range []string{o.A, o.B} {

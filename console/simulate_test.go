@@ -70,7 +70,7 @@ func TestSimulateRefuses(t *testing.T) {
 		{"a=webhook&capacity=-1", "Wants a number from 0.1 to 10000."},
 		{"a=webhook&seed=-1", "Wants a whole number, 0 or more."},
 		{"a=webhook&kind=flood", "Wants errors, hang or brownout."},
-		{"a=webhook&arrival=500", "ask for fewer arrivals a second or a shorter outage"},
+		{"a=webhook&arrival=500", "ask for up to 15.3 arrivals a second or a shorter outage"},
 		{"a=%3Cscript%3E", "Wants"},
 	} {
 		text := s.page(400, "/simulate?"+c.query, c.want)
