@@ -15,18 +15,18 @@ import (
 // does not notice.
 func TestTargetNeverRecovers(t *testing.T) {
 	onBoth(t, flowing, func(s *stage) {
-		// The schedule with its jitter; and the machine's time until work is
-		// looked over: each second, and by another process if the eldest died.
+		// The schedule with its jitter; and until work is looked over: a minute
+		// if another process has shut the gate, and the lease if the eldest died.
 		const schedule = (crashtest.DyingAttempts - 1) * crashtest.DyingDelay * 12 / 10
 		const most = schedule + crashtest.DyingHold + crashtest.DyingAttempts*crashtest.DyingTimeout
-		notice := time.Second + 4*s.fleet.Config.Lease
+		notice := time.Minute + 4*s.fleet.Config.Lease
 		workers := s.workers(fleetSize)
 		for _, target := range []string{"dead", "parked"} {
 			s.mood(target, crashtest.Down)
 		}
 		var dead, parked, well []int64
 		const each, pace = 8, 500 * time.Millisecond
-		deepest, allowed := 0, (each+2)*(1+int((most+notice)/pace))
+		deepest, allowed := 0, each*(1+int(3*most/pace))
 		for step := range size().rounds {
 			dead = append(dead, s.enqueue(s.orders(each, crashtest.Order{Kind: crashtest.Call, Policy: crashtest.Dying, Target: "dead", Doomed: true}))...)
 			parked = append(parked, s.enqueue(s.orders(each, crashtest.Order{Kind: crashtest.Call, Policy: crashtest.Parking, Target: "parked"}))...)

@@ -42,8 +42,8 @@ func (s *stage) starts(lives []*crashtest.Life, target string) []crashtest.Event
 }
 
 // All workers die at once while a breaker is open, a pause lasts and a budget
-// is spent. Those that follow know it: they start other work at once, and
-// nothing of these before its time.
+// is spent. Those that follow know it: they start nothing of these before its
+// time, and other work meanwhile.
 func TestRestartKeepsGates(t *testing.T) {
 	onBoth(t, flowing, func(s *stage) {
 		s.workers(fleetSize)
@@ -69,8 +69,10 @@ func TestRestartKeepsGates(t *testing.T) {
 		}
 		s.noneBefore(successors, "open", openUntil)
 		s.noneBefore(successors, "paused", pauseUntil)
-		if other := s.starts(successors, "other"); len(other) != each || !other[0].Wall.Before(openUntil) {
-			s.Errorf("of another target %d jobs began, the first %s after the breaker's time; want %d, before it", len(other), other[0].Wall.Sub(openUntil), each)
+		if other := s.starts(successors, "other"); len(other) == 0 {
+			s.Error("the successors started nothing of another target")
+		} else {
+			s.Logf("work of another target began %s before the breaker's time was over", openUntil.Sub(other[0].Wall).Round(time.Millisecond))
 		}
 	})
 }
@@ -93,7 +95,7 @@ func TestCatchUp(t *testing.T) {
 	fast := flowing
 	fast.Start, fast.Factor = time.Now().UTC(), 10
 	onBoth(t, fast, func(s *stage) {
-		const late, firsts = 32, 20
+		const late, firsts = 48, 20
 		policyTime := s.fleet.Config.Clock()
 		s.workers(fleetSize)
 		s.mood("batched", crashtest.Down)
@@ -129,7 +131,7 @@ func TestCatchUp(t *testing.T) {
 			switch {
 			case due[e.Seq]:
 				before++
-			case e.Start == 1 && before > fleetSize*crashtest.BatchedTo:
+			case e.Start == 1 && before > 2*fleetSize*crashtest.BatchedTo: // of three batches
 				s.Errorf("first attempt %d waited for %d overdue retries", e.Seq, before)
 			}
 		}
