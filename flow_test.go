@@ -14,22 +14,8 @@ import (
 	"github.com/ebbhq/ebb"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
-	"github.com/ebbhq/ebb/store"
+"github.com/ebbhq/ebb/store"
 )
-
-// gated is databases for those that keep gates.
-func gated(t *testing.T, test func(t *testing.T, open func(...ebb.Option) *ebb.Client)) {
-	tested := 0
-	databases(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
-		if _, ok := open().Store().(store.Flow); ok {
-			tested++
-			test(t, open)
-		}
-	})
-	if tested < 2 {
-		t.Errorf("tested on %d databases, want memory and SQLite at least", tested)
-	}
-}
 
 // Two clients, one key: its jobs run one at a time, in the order of their
 // enqueue, through failures and retries.
@@ -38,7 +24,7 @@ func TestKeyKeepsOrder(t *testing.T) {
 	again := policy.Base("again")
 	again.Target, again.Backoff = policy.Process, policy.Backoff{Base: time.Millisecond, Factor: 1}
 	again.Waivers = []policy.Waiver{{Rule: "floor", Reason: "calls nobody", Expires: time.Now().AddDate(0, 0, 1)}}
-	gated(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
+	databases(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
 		var mu sync.Mutex
 		var order []int
 		var running atomic.Int32
@@ -103,7 +89,7 @@ func runUntil(t *testing.T, done <-chan struct{}, clients ...*ebb.Client) {
 }
 
 func TestUniqueWishes(t *testing.T) {
-	gated(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
+	databases(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
 		c := open()
 		tomorrow := time.Now().Add(24 * time.Hour)
 		first := enqueue(t, c, ebb.Job{Kind: "k", Unique: "u", UniqueScope: ebb.UniqueInKind, DueAt: tomorrow, Args: 1})
@@ -137,7 +123,7 @@ func TestUniqueWishes(t *testing.T) {
 // A paused target holds its jobs and nobody else's; a resumed one lets them
 // go. So does a paused kind.
 func TestPauseTargetAndKind(t *testing.T) {
-	gated(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
+	databases(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
 		c := open()
 		ran := make(chan string, 9)
 		for _, kind := range []string{"hook", "mail"} {
@@ -185,7 +171,7 @@ func TestPauseTargetAndKind(t *testing.T) {
 // A limited queue runs so many at once in two clients together, and all of it
 // gets done.
 func TestLimitQueue(t *testing.T) {
-	gated(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
+	databases(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
 		atMost(t, 3, func() *ebb.Client { return open() }, ebb.Job{}, func(c *ebb.Client) error {
 			return c.LimitQueue(t.Context(), "default", ebb.QueueLimit{Concurrency: 3})
 		})
@@ -196,7 +182,7 @@ func TestLimitQueue(t *testing.T) {
 func TestLimitOfTarget(t *testing.T) {
 	few := policy.MustPreset("webhook")
 	few.Name, few.PerTarget.Concurrency = "few", 3
-	gated(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
+	databases(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
 		opened := func() *ebb.Client { return open(ebb.WithPolicies(few), ebb.WithQueues("default", "bulk")) }
 		atMost(t, 3, opened, ebb.Job{Target: "crm", Policy: "few"}, func(*ebb.Client) error { return nil })
 	})
@@ -267,7 +253,7 @@ func TestEveryRefuses(t *testing.T) {
 
 // A schedule is put when Run begins; two clients that declare it share it.
 func TestEveryIsPutAtRun(t *testing.T) {
-	gated(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
+	databases(t, func(t *testing.T, open func(...ebb.Option) *ebb.Client) {
 		var clients []*ebb.Client
 		done := make(chan struct{})
 		var runs atomic.Int32
@@ -288,11 +274,7 @@ func TestEveryIsPutAtRun(t *testing.T) {
 		enqueue(t, clients[0], ebb.Job{Kind: "go"})
 		enqueue(t, clients[0], ebb.Job{Kind: "go"})
 		runUntil(t, done, clients...)
-		flow, ok := clients[0].Store().(store.Flow)
-		if !ok {
-			t.Fatal("the store keeps no schedules")
-		}
-		all, err := flow.Periodics(t.Context())
+		all, err := clients[0].Store().Periodics(t.Context())
 		if err != nil || len(all) != 1 || all[0].Name != "new-year" || string(all[0].Job.Args) != `"2027"` || !all[0].NextAt.After(time.Now()) {
 			t.Errorf("schedules %+v: %v", all, err)
 		}

@@ -14,7 +14,7 @@ import (
 // gateOf reads one gate.
 func (s *stage) gateOf(target string) store.Gate {
 	s.Helper()
-	rows, err := s.store.(store.Flow).Gates(s.ctx, []string{target})
+	rows, err := s.store.Gates(s.ctx, []string{target})
 	s.must(err)
 	return rows[0]
 }

@@ -18,7 +18,7 @@ const fleetSize = 4
 // gates reads all of them.
 func (s *stage) gates() []store.Gate {
 	s.Helper()
-	all, err := s.store.(store.Flow).Targets(s.ctx, "", 1000)
+	all, err := s.store.Targets(s.ctx, "", 1000)
 	s.must(err)
 	return all
 }

@@ -17,7 +17,6 @@ import (
 // dead can try to write under them all the same.
 type witness struct {
 	store.Store
-	store.Flow
 	url      string
 	evidence *Evidence
 
@@ -26,8 +25,7 @@ type witness struct {
 }
 
 func newWitness(s store.Store, url string, v *Evidence) *witness {
-	flow, _ := s.(store.Flow) // both databases keep it
-	return &witness{Store: s, Flow: flow, url: url, evidence: v, leases: map[int64]map[store.Ref]job.Job{}}
+	return &witness{Store: s, url: url, evidence: v, leases: map[int64]map[store.Ref]job.Job{}}
 }
 
 // Turn passes the turn on and writes down each row's answer.

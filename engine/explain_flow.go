@@ -29,11 +29,7 @@ type guard struct {
 
 // gatherQueueFlow reads paused kinds and the gates of the looked-at jobs.
 func (e *Engine) gatherQueueFlow(ctx context.Context, g *queueFacts, rows []store.AuditRow) error {
-	flow, err := e.flow()
-	if err != nil {
-		return nil //nolint:nilerr // then nothing of it holds a job
-	}
-	paused, err := flow.PausedKinds(ctx)
+	paused, err := e.store.PausedKinds(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,7 +46,7 @@ func (e *Engine) gatherQueueFlow(ctx context.Context, g *queueFacts, rows []stor
 	if len(targets) == 0 {
 		return nil
 	}
-	list, err := flow.Gates(ctx, slices.Sorted(maps.Keys(targets)))
+	list, err := e.store.Gates(ctx, slices.Sorted(maps.Keys(targets)))
 	if err != nil {
 		return err
 	}

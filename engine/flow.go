@@ -1,24 +1,12 @@
 package engine
 
 import (
-	"errors"
 	"time"
 
 	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
 )
-
-// errNoFlow is the answer of a store that keeps no gates.
-var errNoFlow = errors.New("this database keeps no gates, limits or schedules")
-
-// flow is the part of the store that holds work back.
-func (e *Engine) flow() (store.Flow, error) {
-	if f, ok := e.store.(store.Flow); ok {
-		return f, nil
-	}
-	return nil, errNoFlow
-}
 
 // anyPolicy is what a gate keeps when the policy that used it last is not
 // known: pauses and the breaker hold, limits have no figures.

@@ -26,9 +26,6 @@ func TestFlowOnSQLite(t *testing.T) {
 }
 
 func TestFlowOnPostgreSQL(t *testing.T) {
-	if _, ok := any((*postgres.Store)(nil)).(store.Flow); !ok {
-		return // it keeps no gates yet
-	}
 	enginetest.RunFlow(t, func(t *testing.T, _ clock.Clock) store.Store {
 		s, err := postgres.Open(t.Context(), pgtest.Database(t), postgres.Options{})
 		if err != nil {

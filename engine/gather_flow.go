@@ -35,12 +35,8 @@ func gateName(j *job.Job, q *store.QueueState) string {
 // gatherFlow reads what flow control says of a job that waits. A store
 // without it holds nothing back.
 func (e *Engine) gatherFlow(ctx context.Context, g *gathered, rows []store.AuditRow) error {
-	flow, err := e.flow()
-	if err != nil {
-		return nil //nolint:nilerr // then nothing of it holds the job
-	}
 	f := &g.flow
-	paused, err := flow.PausedKinds(ctx)
+	paused, err := e.store.PausedKinds(ctx)
 	if err != nil {
 		return err
 	}
@@ -56,7 +52,7 @@ func (e *Engine) gatherFlow(ctx context.Context, g *gathered, rows []store.Audit
 	if target == "" {
 		return nil
 	}
-	gates, err := flow.Gates(ctx, []string{target})
+	gates, err := e.store.Gates(ctx, []string{target})
 	if err != nil {
 		return err
 	}
@@ -66,7 +62,7 @@ func (e *Engine) gatherFlow(ctx context.Context, g *gathered, rows []store.Audit
 		f.config = gate.Of(g.policy) // the job's own, which asks
 	}
 	f.order = pauseOrder(rows, target)
-	lanes, err := flow.Lanes(ctx, target, 1)
+	lanes, err := e.store.Lanes(ctx, target, 1)
 	if i := slices.IndexFunc(lanes, func(l store.Lane) bool { return l.Queue == g.job.Queue }); i >= 0 {
 		f.lane = &lanes[i]
 	}

@@ -27,11 +27,7 @@ func (e *Engine) LimitQueue(ctx context.Context, name string, l QueueLimit) (Que
 	case !(l.Rate >= 0) || math.IsInf(l.Rate, 0):
 		return Queue{}, invalid("queue: %s: rate %v: must be 0 (no limit) or more starts a second", name, l.Rate)
 	}
-	flow, err := e.flow()
-	if err != nil {
-		return Queue{}, fmt.Errorf("queue: %s: %w", name, err)
-	}
-	if err := flow.LimitQueue(ctx, e.storeNow(), e.by(ctx), name, store.QueueLimit{Concurrency: l.Concurrency, Rate: l.Rate}); err != nil {
+	if err := e.store.LimitQueue(ctx, e.storeNow(), e.by(ctx), name, store.QueueLimit{Concurrency: l.Concurrency, Rate: l.Rate}); err != nil {
 		return Queue{}, fmt.Errorf("queue: %s: %w", name, err)
 	}
 	q, _, err := e.queueState(ctx, name)
@@ -63,15 +59,11 @@ type Kind struct {
 
 // Kinds lists by name the kinds that are paused or that a live worker handles.
 func (e *Engine) Kinds(ctx context.Context) ([]Kind, error) {
-	flow, err := e.flow()
-	if err != nil {
-		return nil, fmt.Errorf("kinds: %w", err)
-	}
 	now, err := e.now(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("kinds: %w", err)
 	}
-	paused, err := flow.PausedKinds(ctx)
+	paused, err := e.store.PausedKinds(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("kinds: %w", err)
 	}
@@ -121,12 +113,8 @@ func (e *Engine) setKind(ctx context.Context, kind string, paused bool) (Kind, e
 	if kind == "" {
 		return Kind{}, invalid("kind: the name is empty")
 	}
-	flow, err := e.flow()
-	if err != nil {
-		return Kind{}, fmt.Errorf("kind: %s: %w", kind, err)
-	}
 	if !paused {
-		held, err := flow.PausedKinds(ctx)
+		held, err := e.store.PausedKinds(ctx)
 		if err != nil {
 			return Kind{}, fmt.Errorf("kind: %s: %w", kind, err)
 		}
@@ -134,7 +122,7 @@ func (e *Engine) setKind(ctx context.Context, kind string, paused bool) (Kind, e
 			return Kind{}, &unknownError{text: fmt.Sprintf("kind: %s: it is not paused", kind)}
 		}
 	}
-	if err := flow.PauseKind(ctx, e.storeNow(), e.by(ctx), kind, paused); err != nil {
+	if err := e.store.PauseKind(ctx, e.storeNow(), e.by(ctx), kind, paused); err != nil {
 		return Kind{}, fmt.Errorf("kind: %s: %w", kind, err)
 	}
 	all, err := e.Kinds(ctx)

@@ -30,11 +30,7 @@ type Periodic struct {
 
 // Periodics lists the schedules by name.
 func (e *Engine) Periodics(ctx context.Context) ([]Periodic, error) {
-	flow, err := e.flow()
-	if err != nil {
-		return nil, fmt.Errorf("periodic: %w", err)
-	}
-	rows, err := flow.Periodics(ctx)
+	rows, err := e.store.Periodics(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("periodic: %w", err)
 	}
@@ -48,10 +44,6 @@ func (e *Engine) Periodics(ctx context.Context) ([]Periodic, error) {
 // PutPeriodic adds a schedule or replaces the one of its name. Where cron and
 // zone stay, the next time stays too.
 func (e *Engine) PutPeriodic(ctx context.Context, p Periodic) (Periodic, error) {
-	flow, err := e.flow()
-	if err != nil {
-		return Periodic{}, fmt.Errorf("periodic: %s: %w", p.Name, err)
-	}
 	now, err := e.now(ctx)
 	if err != nil {
 		return Periodic{}, fmt.Errorf("periodic: %s: %w", p.Name, err)
@@ -60,7 +52,7 @@ func (e *Engine) PutPeriodic(ctx context.Context, p Periodic) (Periodic, error) 
 	if err != nil {
 		return Periodic{}, err
 	}
-	if err := flow.PutPeriodic(ctx, e.storeNow(), e.by(ctx), row); err != nil {
+	if err := e.store.PutPeriodic(ctx, e.storeNow(), e.by(ctx), row); err != nil {
 		return Periodic{}, fmt.Errorf("periodic: %s: %w", p.Name, err)
 	}
 	all, err := e.Periodics(ctx)
@@ -109,11 +101,7 @@ func (p *Periodic) row(now time.Time) (store.Periodic, error) {
 
 // DropPeriodic forgets a schedule. What it has enqueued stays.
 func (e *Engine) DropPeriodic(ctx context.Context, name string) error {
-	flow, err := e.flow()
-	if err != nil {
-		return fmt.Errorf("periodic: %s: %w", name, err)
-	}
-	switch err := flow.DropPeriodic(ctx, e.storeNow(), e.by(ctx), name); {
+	switch err := e.store.DropPeriodic(ctx, e.storeNow(), e.by(ctx), name); {
 	case errors.Is(err, ErrNotFound):
 		return &unknownError{text: fmt.Sprintf("periodic: %s: no such schedule", name)}
 	case err != nil:

@@ -78,15 +78,11 @@ func (e *Engine) Targets(ctx context.Context, p Page) (Targets, error) {
 	if err != nil {
 		return Targets{}, err
 	}
-	flow, err := e.flow()
-	if err != nil {
-		return Targets{}, fmt.Errorf("targets: %w", err)
-	}
 	now, err := e.now(ctx)
 	if err != nil {
 		return Targets{}, fmt.Errorf("targets: %w", err)
 	}
-	rows, err := flow.Targets(ctx, p.Cursor, bounds.Limit+1)
+	rows, err := e.store.Targets(ctx, p.Cursor, bounds.Limit+1)
 	if err != nil {
 		return Targets{}, fmt.Errorf("targets: %w", err)
 	}
@@ -96,7 +92,7 @@ func (e *Engine) Targets(ctx context.Context, p Page) (Targets, error) {
 		out.Next = rows[len(rows)-1].Target
 	}
 	for i := range rows {
-		t, _, err := e.targetOf(ctx, flow, now, &rows[i], listCount)
+		t, _, err := e.targetOf(ctx, now, &rows[i], listCount)
 		if err != nil {
 			return Targets{}, fmt.Errorf("targets: %s: %w", rows[i].Target, err)
 		}
@@ -106,8 +102,8 @@ func (e *Engine) Targets(ctx context.Context, p Page) (Targets, error) {
 }
 
 // targetOf tells a gate's row to people, with what waits in its lanes.
-func (e *Engine) targetOf(ctx context.Context, flow store.Flow, now time.Time, g *store.Gate, most int) (Target, []store.Lane, error) {
-	lanes, err := flow.Lanes(ctx, g.Target, most)
+func (e *Engine) targetOf(ctx context.Context, now time.Time, g *store.Gate, most int) (Target, []store.Lane, error) {
+	lanes, err := e.store.Lanes(ctx, g.Target, most)
 	if err != nil {
 		return Target{}, nil, err
 	}
@@ -149,18 +145,18 @@ func (t *Target) fill(g *store.Gate, c gate.Config, now time.Time) {
 const heldDisabled = "disabled"
 
 // gateOf finds a target; not found if it has no gate and nothing waits.
-func (e *Engine) gateOf(ctx context.Context, flow store.Flow, name string) (store.Gate, error) {
+func (e *Engine) gateOf(ctx context.Context, name string) (store.Gate, error) {
 	if name == "" {
 		return store.Gate{}, invalid("target: the name is empty")
 	}
-	rows, err := flow.Gates(ctx, []string{name})
+	rows, err := e.store.Gates(ctx, []string{name})
 	if err != nil {
 		return store.Gate{}, fmt.Errorf("target: %s: %w", name, err)
 	}
 	if len(rows) == 1 && rows[0].Version > 0 {
 		return rows[0], nil
 	}
-	lanes, err := flow.Lanes(ctx, name, 1)
+	lanes, err := e.store.Lanes(ctx, name, 1)
 	if err != nil {
 		return store.Gate{}, fmt.Errorf("target: %s: %w", name, err)
 	}

@@ -57,11 +57,7 @@ func (e *Engine) ResumeTarget(ctx context.Context, name string, keepParked bool)
 	if err := checkTarget(name); err != nil {
 		return Resumed{}, err
 	}
-	flow, err := e.flow()
-	if err != nil {
-		return Resumed{}, fmt.Errorf("target: %s: %w", name, err)
-	}
-	if _, err := e.gateOf(ctx, flow, name); err != nil {
+	if _, err := e.gateOf(ctx, name); err != nil {
 		return Resumed{}, err
 	}
 	t, err := e.orderGate(ctx, name, store.AuditRow{Act: actResumeTarget}, func(g *store.Gate, now time.Time) {
@@ -103,17 +99,13 @@ func checkTarget(name string) error {
 // orderGate changes a gate by an order: read, change, swap, and again if
 // somebody else was faster.
 func (e *Engine) orderGate(ctx context.Context, name string, order store.AuditRow, change func(g *store.Gate, now time.Time)) (TargetExplained, error) {
-	flow, err := e.flow()
-	if err != nil {
-		return TargetExplained{}, fmt.Errorf("target: %s: %w", name, err)
-	}
 	order.Actor, order.What = e.by(ctx), name
 	for range swapTries {
 		now, err := e.now(ctx)
 		if err != nil {
 			return TargetExplained{}, fmt.Errorf("target: %s: %w", name, err)
 		}
-		rows, err := flow.Gates(ctx, []string{name})
+		rows, err := e.store.Gates(ctx, []string{name})
 		if err != nil {
 			return TargetExplained{}, fmt.Errorf("target: %s: %w", name, err)
 		}
@@ -121,7 +113,7 @@ func (e *Engine) orderGate(ctx context.Context, name string, order store.AuditRo
 		change(&g, now)
 		e.open(&g, now)
 		order.At = now
-		swapped, err := flow.SwapGate(ctx, e.storeNow(), order, store.Swap{Gate: g, Wake: true})
+		swapped, err := e.store.SwapGate(ctx, e.storeNow(), order, store.Swap{Gate: g, Wake: true})
 		if err != nil {
 			return TargetExplained{}, fmt.Errorf("target: %s: %w", name, err)
 		}

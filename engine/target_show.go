@@ -78,29 +78,25 @@ const (
 
 // Target tells everything about one target.
 func (e *Engine) Target(ctx context.Context, name string) (TargetExplained, error) {
-	flow, err := e.flow()
-	if err != nil {
-		return TargetExplained{}, fmt.Errorf("target: %s: %w", name, err)
-	}
-	g, err := e.gateOf(ctx, flow, name)
+	g, err := e.gateOf(ctx, name)
 	if err != nil {
 		return TargetExplained{}, err
 	}
-	out, err := e.showTarget(ctx, flow, &g)
+	out, err := e.showTarget(ctx, &g)
 	if err != nil {
 		return out, fmt.Errorf("target: %s: %w", name, err)
 	}
 	return out, nil
 }
 
-func (e *Engine) showTarget(ctx context.Context, flow store.Flow, g *store.Gate) (TargetExplained, error) {
+func (e *Engine) showTarget(ctx context.Context, g *store.Gate) (TargetExplained, error) {
 	out := TargetExplained{Grants: []TargetGrant{}, Lanes: []TargetLane{}, Holds: []TargetHold{}, Orders: []Act{}}
 	now, err := e.now(ctx)
 	if err != nil {
 		return out, err
 	}
 	var lanes []store.Lane
-	if out.Target, lanes, err = e.targetOf(ctx, flow, now, g, showCount); err != nil {
+	if out.Target, lanes, err = e.targetOf(ctx, now, g, showCount); err != nil {
 		return out, err
 	}
 	processes, err := e.store.Processes(ctx)
@@ -122,6 +118,9 @@ func (e *Engine) showTarget(ctx context.Context, flow store.Flow, g *store.Gate)
 		out.Grants = append(out.Grants, e.grantOf(held, processes, now))
 	}
 	for _, l := range sortedLanes(lanes) {
+		if g.OpenAt.After(now) && l.LookAt.Before(g.OpenAt) && !l.LookAt.IsZero() {
+			l.LookAt = g.OpenAt // an earlier look finds the gate shut
+		}
 		out.Lanes = append(out.Lanes, TargetLane{
 			Queue: l.Queue, Firsts: l.Firsts, Retries: l.Retries, More: l.Firsts >= showCount || l.Retries >= showCount, LookAt: utc(l.LookAt),
 		})

@@ -22,6 +22,7 @@ type Store interface {
 	Leaser
 	Reader
 	Operator
+	Flow
 	Records
 	Waker
 	// Now returns the database's clock.

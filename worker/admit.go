@@ -24,7 +24,7 @@ func (l *loop) laneRoom(now time.Time) int {
 // plainRoom is how many slots plain work may ask for.
 func (l *loop) plainRoom() int {
 	free := l.free()
-	if l.lanes == nil || !l.lanes.starved {
+	if !l.lanes.starved {
 		return free
 	}
 	most := l.config.Concurrency / 2

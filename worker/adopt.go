@@ -21,7 +21,7 @@ func (l *loop) adopt() {
 		found, err := l.leasedBy(ctx, process)
 		var gates []store.Gate
 		if err == nil && len(targets) > 0 {
-			gates, err = l.flow.Gates(ctx, targets)
+			gates, err = l.store.Gates(ctx, targets)
 		}
 		l.mail.post(func(l *loop) { l.adopted(process, found, gates, err) })
 	})

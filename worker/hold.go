@@ -43,7 +43,7 @@ type sweepResult struct {
 
 // askSweep sweeps if it is time.
 func (l *loop) askSweep() {
-	if l.lanes == nil || l.sweeping || !l.eldest || l.process == 0 || l.phase != working {
+	if l.sweeping || !l.eldest || l.process == 0 || l.phase != working {
 		return
 	}
 	now := l.now()
@@ -101,7 +101,7 @@ func (w *Worker) sweep(ctx context.Context, now time.Time) (sweepResult, error) 
 		return found, err
 	}
 	for after := ""; ; {
-		page, err := w.flow.Targets(ctx, after, targetPage)
+		page, err := w.store.Targets(ctx, after, targetPage)
 		if err != nil {
 			return found, err
 		}
@@ -163,7 +163,7 @@ func (w *Worker) endHeld(ctx context.Context, g *store.Gate, now time.Time) (end
 		return ended, next, nil
 	}
 	if ended == 0 && soon < sweepEvery { // who else could it be?
-		lanes, err := w.flow.Lanes(ctx, g.Target, 1)
+		lanes, err := w.store.Lanes(ctx, g.Target, 1)
 		if err != nil || !slices.ContainsFunc(lanes, func(n store.Lane) bool { return n.Firsts+n.Retries > 0 }) {
 			return 0, next, err
 		}
@@ -193,7 +193,7 @@ func holdLeft(s *gate.State, now time.Time, limit time.Duration, isRetry bool) t
 func (w *Worker) endHeldBefore(ctx context.Context, g *store.Gate, now time.Time) (ended int, next time.Time, err error) {
 	over := make(map[*policy.Policy][]int64)
 	for after := int64(0); ; {
-		jobs, err := w.flow.HeldBefore(ctx, g.Target, after, endRows)
+		jobs, err := w.store.HeldBefore(ctx, g.Target, after, endRows)
 		if err != nil {
 			return 0, next, err
 		}
@@ -220,7 +220,7 @@ func (w *Worker) endHeldBefore(ctx context.Context, g *store.Gate, now time.Time
 	}
 	for p, seqs := range over {
 		for part := range slices.Chunk(seqs, endRows) {
-			n, err := w.flow.EndWaiting(ctx, w.storeNow(), endingOf(p, store.Ending{Target: g.Target, Seqs: part, Any: true, DueBy: store.Never, Limit: endRows}))
+			n, err := w.store.EndWaiting(ctx, w.storeNow(), endingOf(p, store.Ending{Target: g.Target, Seqs: part, Any: true, DueBy: store.Never, Limit: endRows}))
 			ended += n
 			if err != nil {
 				return ended, next, err
@@ -242,7 +242,7 @@ func endingOf(p *policy.Policy, e store.Ending) store.Ending {
 // endAll ends all that is selected, step by step.
 func (w *Worker) endAll(ctx context.Context, e store.Ending) (ended int, err error) {
 	for e.Limit = endRows; ; {
-		n, err := w.flow.EndWaiting(ctx, w.storeNow(), e)
+		n, err := w.store.EndWaiting(ctx, w.storeNow(), e)
 		if ended += n; err != nil || n < endRows {
 			return ended, err
 		}
@@ -256,7 +256,7 @@ func (w *Worker) parkDisabled(ctx context.Context, target string) (ended int, ne
 		return ended, next, err
 	}
 	for e.Limit = endRows; ; {
-		jobs, err := w.flow.HeldBefore(ctx, target, 0, endRows)
+		jobs, err := w.store.HeldBefore(ctx, target, 0, endRows)
 		if err != nil || len(jobs) == 0 {
 			return ended, next, err
 		}
@@ -264,7 +264,7 @@ func (w *Worker) parkDisabled(ctx context.Context, target string) (ended int, ne
 		for i := range jobs {
 			e.Seqs = append(e.Seqs, jobs[i].Seq)
 		}
-		n, err := w.flow.EndWaiting(ctx, w.storeNow(), e)
+		n, err := w.store.EndWaiting(ctx, w.storeNow(), e)
 		if ended += n; err != nil || n == 0 {
 			return ended, next, err
 		}

@@ -88,7 +88,7 @@ func (l *loop) resume(t *turn, now time.Time) {
 			return false
 		}
 		r.pace.kept--
-		if l.lanes != nil && !late && l.lanes.isLane(&r.job) {
+		if !late && l.lanes.isLane(&r.job) {
 			return l.resumeLane(t, r, now)
 		}
 		if late { // whoever keeps the deadlines ends it

@@ -4,10 +4,8 @@ import "time"
 
 // wakeLanes means that lanes may be there to be discovered.
 func (l *loop) wakeLanes() {
-	if l.lanes != nil {
-		for _, queue := range l.config.Queues {
-			l.lanes.hungry[queue] = true
-		}
+	for _, queue := range l.config.Queues {
+		l.lanes.hungry[queue] = true
 	}
 }
 
@@ -58,7 +56,7 @@ func (l *loop) nextLane(now time.Time) time.Time {
 
 // nextDiscovery is the machine time of a discovery that was put off.
 func (l *loop) nextDiscovery(now time.Time) time.Time {
-	if l.lanes == nil || len(l.lanes.hungry) == 0 {
+	if len(l.lanes.hungry) == 0 {
 		return time.Time{}
 	}
 	if at := l.lanes.emptyAt.Add(discoverRest); at.After(now) {
@@ -145,9 +143,6 @@ func (l *loop) drainLanes() {
 
 // loseLanes forgets everything: the leases and the permits are others' now.
 func (l *loop) loseLanes() {
-	if l.lanes == nil {
-		return
-	}
 	for _, r := range l.leases {
 		if r.entry != nil && r.entry.reserved {
 			l.unreserve(r)

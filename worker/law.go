@@ -42,7 +42,7 @@ func (w *Worker) readLaws(ctx context.Context) (map[string]law, error) {
 // askLaws reads them again: with each poll, and when work says that they have
 // changed.
 func (l *loop) askLaws() {
-	if l.lanes == nil || l.lawAsking || !l.lawDue || l.process == 0 || l.phase != working || l.machine().Before(l.pauseUntil) {
+	if l.lawAsking || !l.lawDue || l.process == 0 || l.phase != working || l.machine().Before(l.pauseUntil) {
 		return
 	}
 	l.lawAsking = true

@@ -99,9 +99,7 @@ func newLoop(calls, side context.Context, w *Worker) *loop {
 		policyAlarm: alarm{clock: w.clock}, machineAlarm: alarm{clock: w.config.Machine},
 	}
 	l.runs, l.end = context.WithCancelCause(calls)
-	if w.flow != nil {
-		l.lanes, l.lawDue, l.periodicStale = l.newLanes(w.now()), true, true
-	}
+	l.lanes, l.lawDue, l.periodicStale = l.newLanes(w.now()), true, true
 	return l
 }
 
@@ -195,7 +193,7 @@ func (l *loop) nextMachine(now time.Time) time.Time {
 		at = earlier(at, l.pauseUntil)
 	}
 	at = earlier(at, l.doubtAt)
-	if l.lanes != nil && l.eldest && l.phase == working {
+	if l.eldest && l.phase == working {
 		at = earlier(at, l.sweepBy)
 	}
 	if l.lingering(now) {
@@ -278,7 +276,7 @@ func (l *loop) arrive(j *job.Job, now time.Time) {
 	case r.policy == nil:
 		l.unknownPolicy(r, now)
 		l.pending = append(l.pending, r)
-	case l.lanes != nil && l.lanes.isLane(j):
+	case l.lanes.isLane(j):
 		l.arriveLane(r, now)
 	default:
 		l.admit(r, way, now)

@@ -103,7 +103,7 @@ func fires(p *store.Periodic, now time.Time) (firing, error) {
 // askPeriodics fires the schedules whose time has come, or finds out when the
 // next one comes.
 func (l *loop) askPeriodics() {
-	if l.flow == nil || l.firing || l.process == 0 || l.phase != working {
+	if l.firing || l.process == 0 || l.phase != working {
 		return
 	}
 	now := l.now()
@@ -136,7 +136,7 @@ func (l *loop) firedAll(next time.Time, fired int, err error) {
 // fire enqueues what is due by the schedules, each once for all processes, and
 // returns when the next time comes.
 func (w *Worker) fire(ctx context.Context, now time.Time) (next time.Time, fired int, err error) {
-	all, err := w.flow.Periodics(ctx)
+	all, err := w.store.Periodics(ctx)
 	if err != nil {
 		return next, 0, err
 	}
@@ -156,7 +156,7 @@ func (w *Worker) fire(ctx context.Context, now time.Time) (next time.Time, fired
 			jobs[i] = p.Job
 			jobs[i].DueAt = at
 		}
-		done, err := w.flow.Fire(ctx, w.storeNow(), p.Name, p.NextAt, f.to, jobs)
+		done, err := w.store.Fire(ctx, w.storeNow(), p.Name, p.NextAt, f.to, jobs)
 		if err != nil {
 			return next, fired, fmt.Errorf("%s: %w", p.Name, err)
 		}

@@ -167,7 +167,7 @@ func (l *loop) nextSuspect(now time.Time, lane bool) *run {
 		return nil
 	}
 	for i, r := range l.suspects {
-		isLane := l.lanes != nil && l.lanes.isLane(&r.job)
+		isLane := l.lanes.isLane(&r.job)
 		if isLane == lane && r.pace.admits(now) && (!lane || l.admitSuspect(r, now)) {
 			l.suspects = slices.Delete(l.suspects, i, i+1)
 			return r
@@ -326,9 +326,7 @@ func (l *loop) claimed(t *turn, jobs []job.Job) {
 			a.lane.hungry = true
 		}
 	}
-	if l.lanes != nil {
-		l.learnLaws(t, jobs)
-	}
+	l.learnLaws(t, jobs)
 	now := l.now()
 	for i := range jobs {
 		l.arrive(&jobs[i], now)

@@ -37,7 +37,6 @@ var (
 // Worker runs jobs. Make one with New.
 type Worker struct {
 	store       store.Store
-	flow        store.Flow // nil where the store has none: no work with a target is served
 	config      Config
 	policies    map[string]*policy.Policy
 	kinds       []string
@@ -60,7 +59,6 @@ func New(s store.Store, c Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{store: s, config: c, clock: c.Clock, mail: newMailbox()}
-	w.flow, _ = s.(store.Flow)
 	if c.Clock == nil {
 		w.clock, w.storeClock = clock.System{}, true
 	}

@@ -184,16 +184,6 @@ func failures(n int) []gate.Event {
 	return list
 }
 
-// flow is the store's part that holds work back.
-func (b *bench) flow() store.Flow {
-	b.Helper()
-	f, ok := b.store.(store.Flow)
-	if !ok {
-		b.Fatal("the store keeps no gates")
-	}
-	return f
-}
-
 // gate lets things happen at a target as workers of the policy tell them.
 func (b *bench) gate(target, by string, events ...gate.Event) {
 	b.Helper()
@@ -213,11 +203,11 @@ func (b *bench) gate(target, by string, events ...gate.Event) {
 // swap changes a gate behind the engine's back.
 func (b *bench) swap(target string, change func(*store.Gate)) {
 	b.Helper()
-	rows, err := b.flow().Gates(b.ctx, []string{target})
+	rows, err := b.store.Gates(b.ctx, []string{target})
 	b.must(err)
 	g := rows[0]
 	change(&g)
-	ok, err := b.flow().SwapGate(b.ctx, b.clock.Now(), store.AuditRow{Actor: "worker", Act: "target.step", What: target}, store.Swap{Gate: g, Wake: true})
+	ok, err := b.store.SwapGate(b.ctx, b.clock.Now(), store.AuditRow{Actor: "worker", Act: "target.step", What: target}, store.Swap{Gate: g, Wake: true})
 	b.must(err)
 	b.same("swapped", ok, true)
 }
@@ -236,7 +226,7 @@ func (b *bench) discover(kinds ...string) int {
 // park ends the waiting of n jobs of a target.
 func (b *bench) park(target string, cause job.Cause, n int) {
 	b.Helper()
-	got, err := b.flow().EndWaiting(b.ctx, b.clock.Now(), store.Ending{Target: target, DueBy: b.clock.Now(), Any: true, To: job.Parked, Cause: cause, Limit: n})
+	got, err := b.store.EndWaiting(b.ctx, b.clock.Now(), store.Ending{Target: target, DueBy: b.clock.Now(), Any: true, To: job.Parked, Cause: cause, Limit: n})
 	b.must(err)
 	b.same("parked", got, n)
 }

@@ -51,7 +51,7 @@ func RunFlowTx(t *testing.T, open func(t *testing.T) Joinable) {
 	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			runTx(t, open, func(s *txScript) {
-				r.run(&flowTxScript{flowScript: &flowScript{script: s.script, Flow: flowOf(t, s.Store)}, tx: s})
+				r.run(&flowTxScript{flowScript: &flowScript{script: s.script, Flow: s.Store}, tx: s})
 			})
 		})
 	}
@@ -70,16 +70,7 @@ type flowScript struct {
 
 func newFlowScript(t *testing.T, open Open) *flowScript {
 	s := newScript(t, open)
-	return &flowScript{script: s, Flow: flowOf(t, s.Store)}
-}
-
-func flowOf(t *testing.T, s store.Store) store.Flow {
-	t.Helper()
-	f, ok := s.(store.Flow)
-	if !ok {
-		t.Fatalf("%T is no store.Flow", s)
-	}
-	return f
+	return &flowScript{script: s, Flow: s.Store}
 }
 
 // to is a job that calls the target.

@@ -185,7 +185,7 @@ var flowWriteRules = []rule{
 		s.same("audit", len(rows), 0)
 	}},
 	{"jobs with targets and keys wait where they belong", func(s *script) {
-		f := &flowScript{script: s, Flow: flowOf(s.T, s.Store)}
+		f := &flowScript{script: s, Flow: s.Store}
 		answers, err := s.Write(s.ctx, t0, store.Write{Jobs: []job.New{to("x"), keyed(""), keyed("")}})
 		s.must(err)
 		p := s.process(t0)
