@@ -113,6 +113,10 @@ type service struct {
 	upkeep   *worker.Worker
 	keeper   *access.Keeper
 	draining atomic.Bool
+	// polls ends with the order to stop: who waits for work is told to
+	// ask again.
+	polls    context.Context //nolint:containedctx // of the server's life, not of a call
+	endPolls context.CancelFunc
 }
 
 func (a *app) serveStore(ctx context.Context, s store.Store, policies []policy.Policy, f serveFlags, loopback bool) error {
@@ -138,6 +142,7 @@ func (a *app) assemble(s store.Store, policies []policy.Policy, log *slog.Logger
 		return nil, errors.New("this database keeps no records")
 	}
 	v := &service{}
+	v.polls, v.endPolls = context.WithCancel(context.Background())
 	var err error
 	if v.keeper, err = access.New(records, nil, nil); err != nil {
 		return nil, err
@@ -168,6 +173,7 @@ func (a *app) assemble(s store.Store, policies []policy.Policy, log *slog.Logger
 		return nil, err
 	}
 	root := http.NewServeMux()
+	root.Handle("POST /v1/leases", v.polling(asked))
 	for _, path := range []string{"/v1/", "/openapi.json", "/healthz", "/readyz"} {
 		root.Handle(path, asked)
 	}
@@ -176,6 +182,16 @@ func (a *app) assemble(s store.Store, policies []policy.Policy, log *slog.Logger
 	v.http = api.Server(root)
 	v.http.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 	return v, nil
+}
+
+// polling ends the wait of a long poll when the server drains.
+func (v *service) polling(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(v.polls, cancel)() //nolint:contextcheck // the other end of the wait
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 // metrics wants a token that may read, unless it is asked on loopback.
@@ -254,6 +270,7 @@ func (v *service) run(ctx context.Context, listener net.Listener, f serveFlags) 
 	}
 	v.draining.Store(true)
 	stop()
+	v.endPolls()
 	v.leases.Stop()
 	// The order to stop has ended ctx; the goodbye has a time of its own.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)

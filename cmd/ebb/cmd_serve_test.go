@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -98,6 +99,45 @@ func TestServe(t *testing.T) {
 	}
 	if code := stop(); code != exitDone {
 		t.Errorf("exit %d", code)
+	}
+}
+
+// Who waits for work when the server is told to stop is told to ask
+// again; the server does not wait for the wait's end.
+func TestServeEndsLongPolls(t *testing.T) {
+	base, login, stop := served(t)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maya := &http.Client{Jar: jar}
+	fetchPage(t, maya, login)
+	answered := make(chan string, 1)
+	go func() {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/leases", strings.NewReader(`{"kinds": ["rare"], "wait_s": 60}`))
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		r.Header.Set("Content-Type", "application/json")
+		answer, err := maya.Do(r)
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer func() { _ = answer.Body.Close() }()
+		text, err := io.ReadAll(answer.Body)
+		answered <- fmt.Sprint(answer.StatusCode, " ", string(text), err)
+	}()
+	for waits := false; !waits; { // a claim that waits is a worker of its kinds
+		_, body := fetchPage(t, maya, base+"/v1/kinds")
+		waits = strings.Contains(body, `"rare"`)
+	}
+	if code := stop(); code != exitDone {
+		t.Errorf("exit %d", code)
+	}
+	if got := <-answered; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "the same again in a moment") {
+		t.Errorf("the claim was answered %s", got)
 	}
 }
 
