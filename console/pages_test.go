@@ -239,6 +239,10 @@ func TestRedriveCountsFirst(t *testing.T) {
 	id := s.add(engine.NewJob{Kind: "mail"})
 	s.work(job.DefaultQueue, fatal)
 	s.login(k, access.Principal{Name: "maya", Scopes: []access.Scope{access.Operate}})
+	s.page(200, "/jobs?state=failed&kind=mail", `action="/dead/redrive"`, `<input type="hidden" name="kind" value="mail">`)
+	if strings.Contains(s.page(200, "/jobs?kind=mail"), "/dead/redrive") {
+		t.Error("jobs of any state are offered for a redrive")
+	}
 	form := url.Values{"kind": {"mail"}, "rate": {"10"}}
 	text := s.order(200, "/dead/redrive", form)
 	wellFormed(t, "redrive", text)

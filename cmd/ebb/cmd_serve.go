@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -125,6 +126,13 @@ func (a *app) serveStore(ctx context.Context, s store.Store, policies []policy.P
 	if err != nil {
 		return usage(fmt.Errorf("serve: %w", err), "ebb policy check")
 	}
+	if f.cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return usage(fmt.Errorf("serve: --tls-cert, --tls-key: %w", err), "PEM files of a certificate and its own key, which this user can read")
+		}
+		v.http.TLSConfig = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
 		return &failed{code: exitNo, err: fmt.Errorf("serve: %w", err), try: "another --listen; 127.0.0.1:0 takes a free port"}
@@ -136,7 +144,7 @@ func (a *app) serveStore(ctx context.Context, s store.Store, policies []policy.P
 }
 
 // assemble makes the parts and puts them under one root.
-func (a *app) assemble(s store.Store, policies []policy.Policy, log *slog.Logger, tls, loopback bool) (*service, error) {
+func (a *app) assemble(s store.Store, policies []policy.Policy, log *slog.Logger, secure, loopback bool) (*service, error) {
 	records, ok := s.(store.Records)
 	if !ok {
 		return nil, errors.New("this database keeps no records")
@@ -168,7 +176,7 @@ func (a *app) assemble(s store.Store, policies []policy.Policy, log *slog.Logger
 	if err != nil {
 		return nil, err
 	}
-	looked, err := console.New(console.Config{Ops: ops, Keeper: v.keeper, Policies: policies, Secure: tls, Log: log})
+	looked, err := console.New(console.Config{Ops: ops, Keeper: v.keeper, Policies: policies, Secure: secure, Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -211,9 +219,9 @@ func metrics(next http.Handler, keeper *access.Keeper, loopback bool) http.Handl
 
 // announce prints where the server is, on one line, and on loopback how a
 // browser gets in.
-func (a *app) announce(ctx context.Context, v *service, at net.Addr, tls, loopback bool) error {
+func (a *app) announce(ctx context.Context, v *service, at net.Addr, secure, loopback bool) error {
 	base := "http://" + at.String()
-	if tls {
+	if secure {
 		base = "https://" + at.String()
 	}
 	login := ""
@@ -250,14 +258,14 @@ func (v *service) run(ctx context.Context, listener net.Listener, f serveFlags) 
 	go func() {
 		var err error
 		if f.cert != "" {
-			err = v.http.ServeTLS(listener, f.cert, f.key)
+			err = v.http.ServeTLS(listener, "", "") // the pair is in TLSConfig
 		} else {
 			err = v.http.Serve(listener)
 		}
 		if errors.Is(err, http.ErrServerClosed) {
 			err = nil
 		} else {
-			err = &failed{code: exitNo, err: fmt.Errorf("serve: %w", err), try: "are --tls-cert and --tls-key readable and a pair?"}
+			err = &failed{code: exitNo, err: fmt.Errorf("serve: %w", err), try: "another --listen"}
 		}
 		ended <- err
 	}()

@@ -4,15 +4,25 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // served runs `ebb serve` on a free port, and returns its address, the login
@@ -33,7 +43,7 @@ func served(t *testing.T, args ...string) (base, login string, stop func() int) 
 		cancel()
 		t.Fatalf("no address: %v, exit %d: %s", err, <-code, stderr.String())
 	}
-	m := regexp.MustCompile(`^ebb serves (http://127\.0\.0\.1:\d+); log in once, within 15m: (\S+)\n$`).FindStringSubmatch(line)
+	m := regexp.MustCompile(`^ebb serves (https?://127\.0\.0\.1:\d+); log in once, within 15m: (\S+)\n$`).FindStringSubmatch(line)
 	if m == nil {
 		cancel()
 		t.Fatalf("announced %q", line)
@@ -148,5 +158,48 @@ func TestServeTakenAddress(t *testing.T) {
 		strings.NewReader(""), io.Discard, &stderr, func(string) (string, bool) { return "", false })
 	if code != exitNo || !strings.Contains(stderr.String(), "address already in use") {
 		t.Errorf("exit %d: %s", code, stderr.String())
+	}
+}
+
+func TestServeTLS(t *testing.T) {
+	dir := t.TempDir()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	plan := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	cert, err := x509.CreateCertificate(rand.Reader, plan, plan, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: cert}, "key.pem": {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	base, login, stop := served(t, "--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem"))
+	known := x509.NewCertPool()
+	parsed, err := x509.ParseCertificate(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known.AddCert(parsed)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: known, MinVersion: tls.VersionTLS12}}
+	defer transport.CloseIdleConnections()
+	maya := &http.Client{Jar: jar, Transport: transport}
+	if status, _ := fetchPage(t, maya, login); status != 200 || !strings.HasPrefix(base, "https://") {
+		t.Errorf("login over TLS at %s: %d", base, status)
+	}
+	if code := stop(); code != exitDone {
+		t.Errorf("exit %d", code)
 	}
 }
