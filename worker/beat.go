@@ -11,23 +11,50 @@ import (
 // beat moves this process's counter so that others see that it lives, and
 // brings the cancel orders back. Nothing else runs on its goroutine.
 func (w *Worker) beat(ctx context.Context) {
-	for w.pause(ctx, w.config.Beat) {
+	for w.untilBeat(ctx) {
 		process := w.process.Load()
 		if process == 0 {
 			continue // being registered
 		}
+		sent, unsure := w.machine(), w.unsure()
 		call, cancel := context.WithTimeout(ctx, w.config.Lease)
 		orders, err := w.store.Beat(call, w.storeNow(), process)
 		cancel()
 		switch {
 		case errors.Is(err, store.ErrLostProcess):
 			w.mail.post(func(l *loop) { l.lost(process) })
-		case err != nil && ctx.Err() == nil:
-			w.tell(Event{What: Erred, Text: "beat", Err: err})
-		case len(orders) > 0:
+			continue
+		case err != nil:
+			if ctx.Err() == nil {
+				w.tell(Event{What: Erred, Text: "beat", Err: err})
+			}
+			continue
+		}
+		w.beatAt.Store(&sent)
+		if len(orders) > 0 || unsure { // the loop may hold starts back
 			w.mail.post(func(l *loop) { l.order(process, orders) })
 		}
 	}
+}
+
+// untilBeat waits until the next beat is due, or wanted.
+func (w *Worker) untilBeat(ctx context.Context) bool {
+	fired, stop := w.config.Machine.Timer(w.config.Beat)
+	defer stop()
+	select {
+	case <-fired:
+	case <-w.beatNow:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// unsure reports whether this process may have been taken for dead: the last
+// beat that the store took is older than the lease. It was stopped, or the
+// store was away. What it claimed before may be others' by now.
+func (w *Worker) unsure() bool {
+	at := w.beatAt.Load()
+	return at != nil && w.machine().Sub(*at) >= w.config.Lease
 }
 
 // listen passes the store's wake-ups on.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -96,13 +97,24 @@ func (c *crew) take() (r *run, waited bool) {
 // that the first do not wait for the last.
 const dispatchFrom = 64
 
-// dispatch passes what is to be started on to the crew.
+// dispatch passes what is to be started on to the crew. A process that may
+// have been taken for dead starts nothing before a beat has told.
 func (l *loop) dispatch() {
-	if len(l.ready) > 0 {
-		l.crew.start(l.ready)
-		clear(l.ready)
-		l.ready = l.ready[:0]
+	if len(l.ready) == 0 {
+		return
 	}
+	if l.unsure() {
+		select {
+		case l.beatNow <- struct{}{}:
+		default: // it is on its way
+		}
+		return
+	}
+	// A start that was held back for so long may have been given up.
+	l.ready = slices.DeleteFunc(l.ready, func(r *run) bool { return r.ended.Load() })
+	l.crew.start(l.ready)
+	clear(l.ready)
+	l.ready = l.ready[:0]
 }
 
 // hand is one goroutine of the crew.

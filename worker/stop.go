@@ -105,6 +105,11 @@ func (l *loop) lost(process int64) {
 		l.unhold(r)
 	}
 	clear(l.leases)
+	for _, r := range l.ready { // held back, and never to begin
+		r.ended.Store(true)
+		l.finished(r)
+	}
+	l.ready = nil
 	for _, r := range l.kept {
 		r.pace.kept--
 	}

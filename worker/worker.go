@@ -47,8 +47,10 @@ type Worker struct {
 
 	begun   atomic.Bool
 	stops   atomic.Int32
-	process atomic.Int64 // of this process in the store; 0 = not registered
-	skew    atomic.Int64 // the store's clock minus ours, in nanoseconds
+	process atomic.Int64              // of this process in the store; 0 = not registered
+	skew    atomic.Int64              // the store's clock minus ours, in nanoseconds
+	beatAt  atomic.Pointer[time.Time] // machine time of the last beat that the store took, when it was sent
+	beatNow chan struct{}             // a beat is wanted at once
 }
 
 // New returns a worker that does not run yet. It refuses a config that cannot
@@ -58,7 +60,7 @@ func New(s store.Store, c Config) (*Worker, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	w := &Worker{store: s, config: c, clock: c.Clock, mail: newMailbox()}
+	w := &Worker{store: s, config: c, clock: c.Clock, mail: newMailbox(), beatNow: make(chan struct{}, 1)}
 	if c.Clock == nil {
 		w.clock, w.storeClock = clock.System{}, true
 	}
@@ -185,6 +187,7 @@ func (w *Worker) register(ctx context.Context) error {
 	if err := w.compareClocks(ctx); err != nil {
 		return fmt.Errorf("worker: register: %w", err)
 	}
+	sent := w.machine()
 	p, err := w.store.Register(ctx, w.storeNow(), store.Process{
 		Host: w.config.Host, PID: os.Getpid(), Kinds: w.kinds, Queues: w.config.Queues,
 		Config: w.fingerprint, Version: w.config.Version,
@@ -192,6 +195,7 @@ func (w *Worker) register(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("worker: register: %w", err)
 	}
+	w.beatAt.Store(&sent)
 	w.process.Store(p.ID)
 	w.tell(Event{What: Registered, Process: p.ID})
 	return nil
