@@ -15,6 +15,7 @@ type laneTurn struct {
 	starts []*run   // chosen: they begin if the turn is done as asked
 	ahead  []*run   // marked as begun before they are chosen; the last of Begin
 	swaps  []*booth // of Swaps
+	rooms  []int    // of their gates, as the turn's claims find them: swaps come last
 	named  []named  // lanes claimed by name
 	sought []sought // queues in which lanes are discovered
 }
@@ -151,6 +152,7 @@ func (l *loop) swapAll(t *turn, now time.Time) {
 	}
 	slices.SortFunc(t.lanes.swaps, func(a, b *booth) int { return strings.Compare(a.target, b.target) })
 	for _, b := range t.lanes.swaps {
+		t.lanes.rooms = append(t.lanes.rooms, b.row.Room)
 		t.Swaps = append(t.Swaps, b.swap(l.process, now))
 	}
 }
@@ -188,7 +190,9 @@ func (l *loop) turnedLanes(t *turn, answer *store.Turned) {
 		}
 	}
 	for i, r := range t.lanes.ahead {
-		r.job.Begun = r.job.Begun || answer.Begun[len(t.begins)+i]
+		if !r.job.Begun { // else it may be running: its job is the handler's to read
+			r.job.Begun = answer.Begun[len(t.begins)+i]
+		}
 	}
 	for _, r := range t.lanes.starts {
 		l.concludeStart(r, now)
