@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"runtime/pprof"
@@ -52,7 +51,6 @@ func aimed() policy.Policy {
 // nobody has to ask the database while it works.
 type counted struct {
 	store.Store
-	store.Flow
 	settled atomic.Int64
 	want    int64
 	all     chan struct{} // closed when want are settled
@@ -136,11 +134,7 @@ func (c *crowd) run(ctx context.Context, d drain) (m measured, err error) {
 	if err := c.db.ready(ctx); err != nil {
 		return m, err
 	}
-	flow, ok := c.client.Store().(store.Flow)
-	if !ok {
-		return m, errors.New("the store knows no flow control")
-	}
-	s := &counted{Store: c.client.Store(), Flow: flow, want: int64(d.jobs), all: make(chan struct{})}
+	s := &counted{Store: c.client.Store(), want: int64(d.jobs), all: make(chan struct{})}
 	runner, err := ebb.New(s, ebb.WithPolicies(d.policies...), ebb.WithConcurrency(d.slots), ebb.WithQueues("default", limited))
 	if err != nil {
 		return m, err
