@@ -224,14 +224,14 @@ func TestWorkerAgreesWithSimulator(t *testing.T) {
 	}
 }
 
-// TestWorkerAgreesWithSimulatorOnSQLite: the same over a database, in one slot:
-// results of one instant reach it one by one.
+// TestWorkerAgreesWithSimulatorOnSQLite: the same over a database, which
+// results of one instant may reach in several turns.
 func TestWorkerAgreesWithSimulatorOnSQLite(t *testing.T) {
 	for _, targets := range [][]string{nil, {"a"}} {
 		for _, sick := range ailments {
 			t.Run(fmt.Sprintf("targets=%d/%s", len(targets), sick.name), func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "ebb.db")
-				c := agreement{policy: policy.MustPreset("webhook"), slots: 1, targets: targets, ailment: sick}
+				c := agreement{policy: policy.MustPreset("webhook"), slots: 3, targets: targets, ailment: sick}
 				c.agrees(t, func(t *testing.T) store.Store {
 					s, err := sqlite.Open(t.Context(), path, sqlite.Options{WakeEvery: time.Hour})
 					if err != nil {

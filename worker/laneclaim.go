@@ -2,6 +2,7 @@ package worker
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ebbhq/ebb/gate"
@@ -17,7 +18,7 @@ func (l *loop) release(t *turn, now time.Time) {
 			continue
 		}
 		var held [2]bool
-		overdue, slotless := false, false
+		overdue, ours := false, false
 		for _, r := range slices.Clone(n.runs) {
 			k := kindOf(r.entry.item.Retry)
 			if r.entry.stays {
@@ -32,9 +33,8 @@ func (l *loop) release(t *turn, now time.Time) {
 			why := "waits for its policy"
 			if n.rest[k].set {
 				why = n.rest[k].verdict.String()
-			} else {
-				slotless = true
 			}
+			ours = ours || n.rest[k].ours()
 			l.giveBack(r, why)
 			held[k] = true
 		}
@@ -45,7 +45,7 @@ func (l *loop) release(t *turn, now time.Time) {
 		}
 		switch {
 		case !held[0] && !held[1]:
-		case (n.active > 0 || slotless) && !n.shut(0, now): // the next end calls them back, or a slot
+		case (n.active > 0 || ours) && !n.shut(0, now): // the next end calls them back, or a slot
 			l.lanes.deepen(n)
 		case len(n.runs) == 0: // discovery finds them again
 			l.lanes.shallow(n)
@@ -83,6 +83,12 @@ func (l *loop) hopeless(r *run, rest refusal, now time.Time) bool {
 	soon := !v.Until.IsZero() && !v.Until.After(now.Add(grantLife)) ||
 		v.Until.IsZero() && rest.booth.out() > 0
 	return !patient || !soon
+}
+
+// ours reports whether this process ends the wait: by a slot, or by a permit
+// that it holds, if only for another lane.
+func (f refusal) ours() bool {
+	return !f.set || f.verdict.Until.IsZero() && f.booth.out() > 0
 }
 
 // heldUntil is how long a lane's work is not worth looking at.
@@ -216,7 +222,8 @@ func (l *loop) foundLanes(t *turn, jobs []job.Job, gates []store.Gate) {
 	byName := make(map[trackKey]bool)
 	for _, c := range t.lanes.named {
 		byName[c.track.trackKey] = true
-		in[c.track.queue] -= got[c.track.trackKey]
+		// What it gave beyond the limit was discovered.
+		in[c.track.queue] -= min(got[c.track.trackKey], c.limit)
 		if n := c.track; got[n.trackKey] < c.limit {
 			la.shallow(n)
 		}
@@ -230,7 +237,7 @@ func (l *loop) foundLanes(t *turn, jobs []job.Job, gates []store.Gate) {
 			la.emptyAt = l.machine()
 		}
 		for key, n := range got {
-			if found := la.tracks[key]; key.queue == s.queue && !byName[key] && found != nil && (full || n >= rowOf(gates, key.target).Room) {
+			if found := la.tracks[key]; key.queue == s.queue && !byName[key] && found != nil && (full || n >= t.roomOf(key.target, gates)) {
 				la.deepen(found)
 			}
 		}
@@ -242,6 +249,17 @@ func (l *loop) foundLanes(t *turn, jobs []job.Job, gates []store.Gate) {
 		}
 	}
 	l.serve(l.now(), true)
+}
+
+// roomOf is how much a discovery of the turn could take of a target's lane.
+// The answer has the gates as the turn's swaps left them, which is later.
+func (t *turn) roomOf(target string, gates []store.Gate) int {
+	room := rowOf(gates, target).Room
+	i, swapped := slices.BinarySearchFunc(t.lanes.swaps, target, func(b *booth, target string) int { return strings.Compare(b.target, target) })
+	if swapped {
+		room = min(room, t.lanes.rooms[i])
+	}
+	return room
 }
 
 // deepen and shallow note whether a lane may have more in the store.
