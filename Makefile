@@ -44,7 +44,7 @@ fmt-check: ## fail on a file that `make fmt` would change
 
 .PHONY: vet
 vet: ## go vet
-	go vet ./...
+	go vet ./... && go vet -tags crash ./crashtest
 
 .PHONY: lint
 lint: ## golangci-lint, as .golangci.yml says
@@ -70,7 +70,7 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 # What these print is the result: the seed, the figures, what was refused.
 .PHONY: test-crash
 test-crash: ## real workers on both databases: 100 kill -9 over 20,000 jobs, 100 SIGSTOPs, restarts, a full disk
-	EBB_CRASH=full go test -count=1 -timeout 60m -v ./crashtest | { grep -v '^=== ' || true; }
+	EBB_CRASH=full go test -tags crash -count=1 -timeout 60m -v ./crashtest | { grep -v '^=== ' || true; }
 
 .PHONY: test-histories
 test-histories: ## 10,000 seeded histories over the in-memory store, and every safeguard missed when gone

@@ -14,7 +14,7 @@ import (
 	"github.com/ebbhq/ebb"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
-"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/store"
 )
 
 // Two clients, one key: its jobs run one at a time, in the order of their

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	}
 	// These tests wait for other processes more than they compute.
 	flag.Parse()
-	if err := flag.Set("test.parallel", "16"); err != nil {
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
 	os.Exit(pgtest.Run(m))
