@@ -40,7 +40,8 @@ func noDelay() policy.Policy {
 
 // ebbLeft follows the index of claims, where running jobs stand as well.
 const ebbLeft = `SELECT EXISTS (SELECT FROM ebb_job
-	WHERE queue_number = (SELECT number FROM ebb_queue WHERE name = 'default') AND priority = 0 AND due_at <= now())`
+	WHERE queue_number = (SELECT number FROM ebb_queue WHERE name = 'default') AND priority = 0 AND due_at <= now()
+	  AND lane IS NULL AND blocked IS NULL)`
 
 // Setup opens the database; an empty one is migrated.
 func (e *Ebb) Setup(ctx context.Context, dsn string) (err error) {
