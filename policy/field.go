@@ -105,7 +105,7 @@ var fields = []Field{
 	whole("batch", "most claimed at once; after a downtime over 30 s, most overdue retries released per target per 30 s", func(p *Policy) any { return &p.Batch }),
 	whole("per_target.concurrency", "starts at once on one target, cluster-wide; 0 = no limit", func(p *Policy) any { return &p.PerTarget.Concurrency }),
 	number("per_target.rate", "starts a second on one target, cluster-wide; 0 = no limit", func(p *Policy) any { return &p.PerTarget.Rate }),
-	number("first_share", "share of slots kept for first attempts", func(p *Policy) any { return &p.FirstShare }),
+	number("first_share", "share of slots kept for first attempts of work with a target", func(p *Policy) any { return &p.FirstShare }),
 	{Path: "gate", Kind: KindSwitch, Doc: "off: no breaker, pause or budget holds this work", at: func(p *Policy) any { return &p.Gate }},
 	enum("budget.kind", "how retries are bounded", func(p *Policy) *BudgetKind { return &p.Budget.Kind },
 		BudgetNone, BudgetWindow, BudgetTokens, BudgetShare, BudgetThrottle),
