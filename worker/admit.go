@@ -14,7 +14,7 @@ func (l *loop) laneRoom(now time.Time) int {
 	most := l.config.Concurrency
 	if l.limits.claimable(now) {
 		most /= 2
-		if l.lanes.odd {
+		if l.lanes.lead > 0 {
 			most = l.config.Concurrency - most
 		}
 	}
@@ -28,10 +28,20 @@ func (l *loop) plainRoom() int {
 		return free
 	}
 	most := l.config.Concurrency / 2
-	if !l.lanes.odd {
+	if l.lanes.lead <= 0 {
 		most = l.config.Concurrency - most
 	}
 	return min(free, most-(l.running+l.reserved-l.lanes.running))
+}
+
+// took counts a start of plain work or of a lane, so that the odd slot goes to
+// the side that is behind, however many turns a start takes.
+func (l *loop) took(lane bool) {
+	if lane {
+		l.lanes.lead = max(l.lanes.lead-1, -l.config.Concurrency)
+	} else {
+		l.lanes.lead = min(l.lanes.lead+1, l.config.Concurrency)
+	}
 }
 
 // admission asks for permits at all booths that the run must pass: all or
@@ -102,12 +112,18 @@ func (l *loop) serve(now time.Time, together bool) {
 	for _, r := range la.come(now) {
 		l.startLane(r, now, false)
 	}
-	for l.laneRoom(now) > 0 {
+	for l.laneRoom(now) > la.owing(l.config.Concurrency) {
 		i, ok := la.floor.Next(now, func(i dispatch.Item) dispatch.Answer {
-			return l.admission(l.leases[i.ID], now, false)
+			r := l.leases[i.ID]
+			answer := l.admission(r, now, false)
+			la.passing = la.passing || !answer.Admit && !r.entry.track.rest[kindOf(i.Retry)].set
+			return answer
 		})
 		if !ok {
 			break
+		}
+		if la.passing {
+			la.passed++
 		}
 		r := l.leases[i.ID]
 		if l.choose(r); r.job.Begun {
@@ -117,6 +133,16 @@ func (l *loop) serve(now time.Time, together bool) {
 		}
 	}
 	l.dispatch()
+}
+
+// owing is how many slots are left to the next turn: one, when so much work
+// with permits in hand has passed other work, whose permits only a turn can
+// carve, that it had all slots once.
+func (la *lanes) owing(slots int) int {
+	if la.passing && la.passed >= slots {
+		return 1
+	}
+	return 0
 }
 
 // choose takes a run out of its track: the floor gave it the next slot.

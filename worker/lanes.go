@@ -35,7 +35,9 @@ type lanes struct {
 	paced   []*run          // begun, and wait for their slots
 	running int             // in slots: at work, about to be, or paced
 	starved bool            // there was work, and no slot for it
-	odd     bool            // whose turn it is at an odd slot
+	lead    int             // starts of plain work beyond those of lanes, by a slot's worth each at most
+	passing bool            // work waits since the last turn for permits that a turn must carve
+	passed  int             // starts that passed it
 	waited  map[string]bool // targets whose work waits for its policy, not for a gate
 }
 

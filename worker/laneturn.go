@@ -50,7 +50,6 @@ func (l *loop) serveTurn(t *turn, now time.Time) {
 	if la == nil {
 		return
 	}
-	la.odd = !la.odd
 	for _, r := range la.begins {
 		l.carry(t, r)
 	}
@@ -97,6 +96,7 @@ func (l *loop) fill(t *turn, now time.Time) {
 		i, ok := la.floor.Next(now, func(i dispatch.Item) dispatch.Answer {
 			return l.admission(l.leases[i.ID], now, true)
 		})
+		la.passing, la.passed = false, 0
 		if !ok {
 			return
 		}

@@ -309,6 +309,9 @@ func (l *loop) admit(r *run, way *route, now time.Time) {
 // start lets a handler begin.
 func (l *loop) start(r *run, now time.Time) {
 	l.running++
+	if l.lanes != nil {
+		l.took(r.entry != nil)
+	}
 	r.begun, r.batch, r.startedAt = true, l.batch, now
 	r.pace.started(now)
 	if softLimit(r.policy) > 0 {

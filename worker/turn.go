@@ -325,6 +325,9 @@ func (l *loop) claimed(t *turn, jobs []job.Job) {
 		if n >= a.limit {
 			a.lane.hungry = true
 		}
+		if n == 0 && l.lanes != nil {
+			l.lanes.lead = max(l.lanes.lead, 1) // plain work had its turn and no use for it
+		}
 	}
 	l.learnLaws(t, jobs)
 	now := l.now()
