@@ -247,7 +247,7 @@ func TestPlainAndLanesShare(t *testing.T) {
 				}
 				pass(50 * time.Second)
 				p, l := plain.total.Load(), lane.total.Load()
-				if total := int(p + l); total < 48*slots || p < int32(total)*4/10 || l < int32(total)*4/10 {
+				if total := int(p + l); total < 48*slots || p < int32(total)*3/10 || l < int32(total)*3/10 {
 					t.Errorf("%d plain and %d lane starts in 50 s of %d slots, want half each", p, l, slots)
 				}
 			})
