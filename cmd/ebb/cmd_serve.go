@@ -24,8 +24,7 @@ import (
 	"github.com/ebbhq/ebb/worker"
 )
 
-// checkKind is the one kind that the server works on itself: it succeeds, so
-// that anybody can see a job go through.
+// checkKind is the kind of checkWork.
 const checkKind = "ebb.check"
 
 // goodbye is how long requests under way may take after the order to stop.
@@ -112,6 +111,7 @@ type service struct {
 	http     *http.Server
 	leases   *api.Leases
 	upkeep   *worker.Worker
+	work     []workload
 	keeper   *access.Keeper
 	draining atomic.Bool
 	// polls ends with the order to stop: who waits for work is told to
@@ -158,11 +158,7 @@ func (a *app) assemble(s store.Store, policies []policy.Policy, log *slog.Logger
 	t := telemetry.New(telemetry.Config{Store: s, Policies: policies, Version: currentVersion(), Log: log.Handler()})
 	ops := t.Ops(engine.New(s, policies, engine.Config{Actor: a.actor()}))
 	v.leases = api.NewLeases(s, api.LeasesConfig{Policies: policies, Version: currentVersion(), Observe: t.Observe, Log: log})
-	v.upkeep, err = worker.New(s, worker.Config{
-		Handlers: map[string]worker.Handler{checkKind: func(context.Context, *worker.Task) error { return nil }},
-		Policies: policies, Concurrency: 4, Observe: t.Observe, Version: currentVersion(),
-	})
-	if err != nil {
+	if err := a.employ(v, site{store: s, ops: ops, keeper: v.keeper, policies: policies, log: log, observe: t.Observe}); err != nil {
 		return nil, err
 	}
 	ready := func(ctx context.Context) error {
@@ -172,11 +168,19 @@ func (a *app) assemble(s store.Store, policies []policy.Policy, log *slog.Logger
 		_, err := s.Now(ctx)
 		return err
 	}
-	asked, err := api.New(api.Config{Ops: ops, Keeper: v.keeper, Records: records, Leases: v.leases, Ready: ready, Log: log, Version: currentVersion()})
+	asks := api.Config{Ops: ops, Keeper: v.keeper, Records: records, Leases: v.leases, Ready: ready, Log: log, Version: currentVersion()}
+	looks := console.Config{Ops: ops, Keeper: v.keeper, Policies: policies, Secure: secure, Log: log}
+	for _, w := range v.work {
+		t.Registry().MustRegister(w.collectors...)
+		if w.serve != nil {
+			w.serve(&asks, &looks)
+		}
+	}
+	asked, err := api.New(asks)
 	if err != nil {
 		return nil, err
 	}
-	looked, err := console.New(console.Config{Ops: ops, Keeper: v.keeper, Policies: policies, Secure: secure, Log: log})
+	looked, err := console.New(looks)
 	if err != nil {
 		return nil, err
 	}
@@ -190,6 +194,21 @@ func (a *app) assemble(s store.Store, policies []policy.Policy, log *slog.Logger
 	v.http = api.Server(root)
 	v.http.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 	return v, nil
+}
+
+// employ makes the workloads and the worker that does them.
+func (a *app) employ(v *service, on site) error {
+	var err error
+	if on.settings, err = a.settings(); err != nil {
+		return err
+	}
+	if v.work, err = a.workloads(on); err != nil {
+		return err
+	}
+	c := worker.Config{Policies: on.policies, Observe: on.observe, Version: currentVersion()}
+	crew(v.work, &c)
+	v.upkeep, err = worker.New(on.store, c)
+	return err
 }
 
 // polling ends the wait of a long poll when the server drains.
@@ -247,7 +266,21 @@ func (a *app) announce(ctx context.Context, v *service, at net.Addr, secure, loo
 func (v *service) run(ctx context.Context, listener net.Listener, f serveFlags) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ended := make(chan error, 2)
+	ended := make(chan error, 2+len(v.work))
+	left := 2
+	for _, w := range v.work {
+		if w.run == nil {
+			continue
+		}
+		left++
+		go func() {
+			err := w.run(ctx)
+			if err != nil {
+				err = &failed{code: exitNo, err: fmt.Errorf("serve: %s: %w", w.name, err), try: "is the database reachable?"}
+			}
+			ended <- err
+		}()
+	}
 	go func() {
 		err := v.upkeep.Run(ctx)
 		if err != nil {
@@ -270,7 +303,6 @@ func (v *service) run(ctx context.Context, listener net.Listener, f serveFlags) 
 		ended <- err
 	}()
 	var first error
-	left := 2
 	select {
 	case <-ctx.Done():
 	case first = <-ended:
