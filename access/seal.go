@@ -3,55 +3,12 @@ package access
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"strings"
 )
 
 // KeySize is the length of a key that seals secrets, in bytes.
 const KeySize = 32
-
-// KeyFile reads the key that seals secrets, and makes one if there is no such
-// file. Only its owner may read it.
-func KeyFile(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return readKey(path)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("access: key file: %w", err)
-	}
-	key := make([]byte, KeySize)
-	_, _ = rand.Read(key)
-	_, err = f.WriteString(hex.EncodeToString(key) + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return nil, fmt.Errorf("access: key file: %w", errors.Join(err, os.Remove(path)))
-	}
-	return key, nil
-}
-
-func readKey(path string) ([]byte, error) {
-	stat, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("access: key file: %w", err)
-	}
-	if others := stat.Mode().Perm() & 0o077; others != 0 {
-		return nil, fmt.Errorf("access: key file: %s: others may read it (mode %o); chmod 600 it", path, stat.Mode().Perm())
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("access: key file: %w", err)
-	}
-	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(key) != KeySize {
-		return nil, fmt.Errorf("access: key file: %s: must be %d hexadecimal digits", path, 2*KeySize)
-	}
-	return key, nil
-}
 
 func sealer(key []byte) (cipher.AEAD, error) {
 	if len(key) != KeySize {
@@ -64,13 +21,15 @@ func sealer(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-var errNoKey = errors.New("access: no key was given to seal secrets with")
+// ErrNoKey is returned where a secret is to be sealed or opened and no key was
+// given.
+var ErrNoKey = errors.New("access: no key file was given to seal secrets with; name one with --key-file (EBB_KEY_FILE, key_file), the same for every process of this database")
 
 // Seal encrypts a secret for the store (AES-256-GCM). label says what it is
 // of, such as "endpoint ep_1": a sealed secret opens under its label alone.
 func (k *Keeper) Seal(secret []byte, label string) ([]byte, error) {
 	if k.seal == nil {
-		return nil, errNoKey
+		return nil, ErrNoKey
 	}
 	return k.seal.Seal(nil, nil, secret, []byte(label)), nil
 }
@@ -78,7 +37,7 @@ func (k *Keeper) Seal(secret []byte, label string) ([]byte, error) {
 // Open decrypts what Seal made under the same label.
 func (k *Keeper) Open(sealed []byte, label string) ([]byte, error) {
 	if k.seal == nil {
-		return nil, errNoKey
+		return nil, ErrNoKey
 	}
 	secret, err := k.seal.Open(nil, nil, sealed, []byte(label))
 	if err != nil {

@@ -33,6 +33,7 @@ type app struct {
 
 	config  string
 	db      string
+	key     string // --key-file
 	json    bool
 	quiet   bool
 	noColor bool

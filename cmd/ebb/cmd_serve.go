@@ -18,8 +18,6 @@ import (
 	"github.com/ebbhq/ebb/api"
 	"github.com/ebbhq/ebb/console"
 	"github.com/ebbhq/ebb/engine"
-	"github.com/ebbhq/ebb/policy"
-	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/telemetry"
 	"github.com/ebbhq/ebb/worker"
 )
@@ -52,6 +50,11 @@ On loopback it prints an address that logs a browser in once. Beyond loopback it
 listens only with --tls-cert and --tls-key, or with --insecure-listen where
 something before it keeps strangers out and encrypts.
 
+Secrets, such as those that sign webhooks, are encrypted in the database with the
+key of --key-file. For SQLite it is PATH.key beside the database, made at the
+first start. PostgreSQL has no such place: name one file, the same for every
+server of the database; without it nothing that has a secret can be kept.
+
 SIGTERM and SIGINT drain: nothing new is taken, what runs may end. Exit codes:
 0 stopped; 1 the database or the address cannot be used; 2 wrong usage.`,
 		Example: `  ebb serve
@@ -64,6 +67,7 @@ SIGTERM and SIGINT drain: nothing new is taken, what runs may end. Exit codes:
 	c.Flags().StringVar(&f.cert, "tls-cert", "", "PEM file of the certificate and its chain")
 	c.Flags().StringVar(&f.key, "tls-key", "", "PEM file of the certificate's key")
 	c.Flags().BoolVar(&f.insecure, "insecure-listen", false, "listen beyond loopback without TLS")
+	a.keyFlag(c)
 	return c
 }
 
@@ -102,7 +106,10 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	if err != nil {
 		return interrupted(ctx, db.unreachable(err))
 	}
-	err = a.serveStore(ctx, s, policies, f, loopback)
+	on := site{store: s, policies: policies, log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	if on.keeper, err = a.keeper(ctx, s, &db); err == nil {
+		err = a.serveOn(ctx, on, f, loopback)
+	}
 	return errors.Join(err, closed(s, err))
 }
 
@@ -120,9 +127,8 @@ type service struct {
 	endPolls context.CancelFunc
 }
 
-func (a *app) serveStore(ctx context.Context, s store.Store, policies []policy.Policy, f serveFlags, loopback bool) error {
-	log := slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	v, err := a.assemble(s, policies, log, f.cert != "", loopback) //nolint:contextcheck // it only makes; what it makes is given contexts later
+func (a *app) serveOn(ctx context.Context, on site, f serveFlags, loopback bool) error {
+	v, err := a.assemble(on, f.cert != "", loopback) //nolint:contextcheck // it only makes; what it makes is given contexts later
 	if err != nil {
 		return usage(fmt.Errorf("serve: %w", err), "ebb policy check")
 	}
@@ -144,21 +150,14 @@ func (a *app) serveStore(ctx context.Context, s store.Store, policies []policy.P
 }
 
 // assemble makes the parts and puts them under one root.
-func (a *app) assemble(s store.Store, policies []policy.Policy, log *slog.Logger, secure, loopback bool) (*service, error) {
-	records, ok := s.(store.Records)
-	if !ok {
-		return nil, errors.New("this database keeps no records")
-	}
-	v := &service{}
+func (a *app) assemble(on site, secure, loopback bool) (*service, error) {
+	s, policies, log := on.store, on.policies, on.log
+	v := &service{keeper: on.keeper}
 	v.polls, v.endPolls = context.WithCancel(context.Background())
-	var err error
-	if v.keeper, err = access.New(records, nil, nil); err != nil {
-		return nil, err
-	}
 	t := telemetry.New(telemetry.Config{Store: s, Policies: policies, Version: currentVersion(), Log: log.Handler()})
-	ops := t.Ops(engine.New(s, policies, engine.Config{Actor: a.actor()}))
+	on.observe, on.ops = t.Observe, t.Ops(engine.New(s, policies, engine.Config{Actor: a.actor()}))
 	v.leases = api.NewLeases(s, api.LeasesConfig{Policies: policies, Version: currentVersion(), Observe: t.Observe, Log: log})
-	if err := a.employ(v, site{store: s, ops: ops, keeper: v.keeper, policies: policies, log: log, observe: t.Observe}); err != nil {
+	if err := a.employ(v, on); err != nil {
 		return nil, err
 	}
 	ready := func(ctx context.Context) error {
@@ -168,8 +167,8 @@ func (a *app) assemble(s store.Store, policies []policy.Policy, log *slog.Logger
 		_, err := s.Now(ctx)
 		return err
 	}
-	asks := api.Config{Ops: ops, Keeper: v.keeper, Records: records, Leases: v.leases, Ready: ready, Log: log, Version: currentVersion()}
-	looks := console.Config{Ops: ops, Keeper: v.keeper, Policies: policies, Secure: secure, Log: log}
+	asks := api.Config{Ops: on.ops, Keeper: v.keeper, Records: s, Leases: v.leases, Ready: ready, Log: log, Version: currentVersion()}
+	looks := console.Config{Ops: on.ops, Keeper: v.keeper, Policies: policies, Secure: secure, Log: log}
 	for _, w := range v.work {
 		t.Registry().MustRegister(w.collectors...)
 		if w.serve != nil {

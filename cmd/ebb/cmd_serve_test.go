@@ -203,3 +203,35 @@ func TestServeTLS(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 }
+
+// The key of a database is made beside it, for its owner alone; a server that
+// finds another one in its place does not start.
+func TestServeKeyFile(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "jobs.db")
+	_, _, stop := served(t, "--db", "sqlite:"+at)
+	if code := stop(); code != exitDone {
+		t.Fatalf("exit %d", code)
+	}
+	stat, err := os.Stat(at + ".key")
+	if err != nil || stat.Mode().Perm() != 0o600 {
+		t.Fatalf("the key: %v, %v", stat, err)
+	}
+	serve := func() (int, string) {
+		var stderr bytes.Buffer
+		code := run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--db", "sqlite:" + at},
+			strings.NewReader(""), io.Discard, &stderr, func(string) (string, bool) { return "", false })
+		return code, stderr.String()
+	}
+	if err := os.WriteFile(at+".key", []byte(strings.Repeat("ab", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, told := serve(); code != exitNo || !strings.Contains(told, "sealed with another key") {
+		t.Errorf("another key: exit %d: %s", code, told)
+	}
+	if err := os.Remove(at + ".key"); err != nil {
+		t.Fatal(err)
+	}
+	if code, told := serve(); code != exitNo || !strings.Contains(told, "bring it back from where its backup is") {
+		t.Errorf("no key: exit %d: %s", code, told)
+	}
+}

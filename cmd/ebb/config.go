@@ -21,6 +21,9 @@ type settings struct {
 	// DB is the store: sqlite:PATH, relative to the configuration file, or
 	// postgres://…
 	DB string `yaml:"db"`
+	// KeyFile has the key that encrypts secrets, relative to the configuration
+	// file.
+	KeyFile string `yaml:"key_file"`
 }
 
 // settings reads the configuration file; a missing default one is empty.
@@ -41,10 +44,13 @@ func (a *app) settings() (settings, error) {
 	}
 	var s settings
 	if err := yaml.UnmarshalWithOptions(src, &s, yaml.Strict()); err != nil {
-		return settings{}, usage(fmt.Errorf("config: %s: %w", path, err), "the keys are: policies, db")
+		return settings{}, usage(fmt.Errorf("config: %s: %w", path, err), "the keys are: policies, db, key_file")
 	}
 	if s.Policies != "" && !filepath.IsAbs(s.Policies) {
 		s.Policies = filepath.Join(filepath.Dir(path), s.Policies)
+	}
+	if s.KeyFile != "" && !filepath.IsAbs(s.KeyFile) {
+		s.KeyFile = filepath.Join(filepath.Dir(path), s.KeyFile)
 	}
 	if at, ok := strings.CutPrefix(s.DB, "sqlite:"); ok && at != "" && !filepath.IsAbs(at) {
 		s.DB = "sqlite:" + filepath.Join(filepath.Dir(path), at)

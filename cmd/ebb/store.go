@@ -198,7 +198,6 @@ func (d *database) unreachable(err error) error {
 // ask opens the database, or connects to the server that EBB_URL names, and
 // puts a question or an order to it.
 func (a *app) ask(c *cobra.Command, create bool, do func(ctx context.Context, ops engine.Ops) error) error {
-	ctx := c.Context()
 	if at, ok := a.server(); ok {
 		return a.askServer(c, at, do)
 	}
@@ -206,6 +205,14 @@ func (a *app) ask(c *cobra.Command, create bool, do func(ctx context.Context, op
 	if err != nil {
 		return err
 	}
+	return a.askStore(c, create, func(ctx context.Context, s store.Store, _ *database) error {
+		return do(ctx, engine.New(s, policies, engine.Config{Actor: a.actor()}))
+	})
+}
+
+// askStore opens the database itself, whatever EBB_URL says.
+func (a *app) askStore(c *cobra.Command, create bool, do func(ctx context.Context, s store.Store, db *database) error) error {
+	ctx := c.Context()
 	db, err := a.database()
 	if err != nil {
 		return err
@@ -217,9 +224,8 @@ func (a *app) ask(c *cobra.Command, create bool, do func(ctx context.Context, op
 	if err != nil {
 		return interrupted(ctx, db.unreachable(err))
 	}
-	err = do(ctx, engine.New(s, policies, engine.Config{Actor: a.actor()}))
-	err = answer(c, errors.Join(err, closed(s, err)))
-	return interrupted(ctx, err)
+	err = do(ctx, s, &db)
+	return interrupted(ctx, answer(c, errors.Join(err, closed(s, err))))
 }
 
 // closed closes the store; after an error its own error says nothing new.

@@ -39,8 +39,9 @@ type workload struct {
 
 // site is what a workload is built on.
 type site struct {
-	store    store.Store
-	ops      engine.Ops
+	store store.Store
+	ops   engine.Ops
+	// keeper seals and opens the secrets that a workload keeps: Seal, Open.
 	keeper   *access.Keeper
 	policies []policy.Policy
 	settings settings
