@@ -104,6 +104,10 @@ tools: ## install the pinned tools into the user's cache
 bench-check: ## compile the benchmarks' module, where there is one
 	@if [[ -f bench/go.mod ]]; then cd bench && go vet ./...; else echo "no bench/go.mod: nothing to compile"; fi
 
+.PHONY: dist
+dist: ## release archives for linux, darwin and windows on amd64 and arm64, with man pages, completions and checksums
+	@scripts/dist $(VERSION)
+
 .PHONY: clean
 clean: ## remove what was built here; the tools' cache stays
 	rm -rf bin .cache dist coverage.out
