@@ -42,6 +42,7 @@ var order = []layer{
 	{dir: "policy/plot", pure: true},
 	{dir: "gate", pure: true},
 	{dir: "retry", pure: true},
+	{dir: "policy/audit", pure: true},
 	{dir: "wave", pure: true},
 	{dir: "job", pure: true},
 	{dir: "dispatch", pure: true},

@@ -21,7 +21,7 @@ names under "policies". Where it takes a policy, that is a NAME (of that file
 or of a preset) or FILE#NAME.`)
 	c.AddCommand(
 		a.policyListCommand(), a.policyShowCommand(), a.policyLintCommand(), a.policyDiffCommand(),
-		a.policyAcceptCommand(), a.policyCheckCommand(), a.policyPlotCommand(), a.policySchemaCommand(),
+		a.policyAcceptCommand(), a.policyCheckCommand(), a.policyAuditCommand(), a.policyPlotCommand(), a.policySchemaCommand(),
 	)
 	return c
 }

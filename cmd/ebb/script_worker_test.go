@@ -44,11 +44,15 @@ func (a *app) work(ctx context.Context, kinds []string) error {
 	if err != nil {
 		return err
 	}
+	policies, err := a.knownPolicies()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
 	handlers := map[string]worker.Handler{}
 	for _, k := range kinds {
 		handlers[k] = handleAsTold
 	}
-	w, err := worker.New(s, worker.Config{Handlers: handlers, Host: "scripted", Seed: 1, Lease: 2 * time.Second})
+	w, err := worker.New(s, worker.Config{Handlers: handlers, Policies: policies, Host: "scripted", Seed: 1, Lease: 2 * time.Second})
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}

@@ -37,7 +37,7 @@ func plural(noun string, n int) string {
 	switch {
 	case n == 1:
 		return noun
-	case noun == "retry", noun == "try":
+	case noun == "retry", noun == "try", noun == "anomaly":
 		return noun[:len(noun)-1] + "ies"
 	}
 	return noun + "s"
