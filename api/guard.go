@@ -118,5 +118,5 @@ func forbidden(p access.Principal, scope access.Scope, where string) *Problem {
 	if p.Queues != nil {
 		has += fmt.Sprintf(" for the queues %v", p.Queues)
 	}
-	return problem(http.StatusForbidden, "forbidden", "ebb token create --scope "+string(scope), "scope %s%s is missing: %s has %s", scope, where, p.Name, has)
+	return problem(http.StatusForbidden, "forbidden", "ebb token create NAME --scope "+string(scope), "scope %s%s is missing: %s has %s", scope, where, p.Name, has)
 }

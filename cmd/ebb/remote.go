@@ -22,7 +22,7 @@ func (a *app) server() (string, bool) {
 func (a *app) askServer(c *cobra.Command, at string, do func(ctx context.Context, ops engine.Ops) error) error {
 	token, _ := a.lookup("EBB_TOKEN")
 	if token == "" {
-		return usage(fmt.Errorf("EBB_URL is %s, but EBB_TOKEN is not set", at), "ebb token create on the server, then EBB_TOKEN=ebb_…")
+		return usage(fmt.Errorf("EBB_URL is %s, but EBB_TOKEN is not set", at), "ebb token create NAME --scope operate on the server, then EBB_TOKEN=ebb_…")
 	}
 	ops, err := client.New(at, token)
 	if err != nil {
