@@ -23,7 +23,7 @@ help: ## list the targets
 
 .PHONY: test
 test: ## all checks but containers and slow suites: format, vet, lint, build, tests, backoff guard
-	@MAKE="$(MAKE)" DONE_FROM=$(TESTLOG) scripts/phases tools fmt-check vet lint vuln build unit guard bench-check
+	@MAKE="$(MAKE)" DONE_FROM=$(TESTLOG) scripts/phases tools fmt-check vet lint vuln build unit guard bench-check examples-check
 
 .PHONY: demo
 demo: build ## build ebb and watch it work
@@ -103,6 +103,10 @@ tools: ## install the pinned tools into the user's cache
 .PHONY: bench-check
 bench-check: ## compile the benchmarks' module, where there is one
 	@if [[ -f bench/go.mod ]]; then cd bench && go vet ./...; else echo "no bench/go.mod: nothing to compile"; fi
+
+.PHONY: examples-check
+examples-check: ## test the examples' module
+	@cd examples && go vet ./... && go test ./...
 
 .PHONY: dist
 dist: ## release archives for linux, darwin and windows on amd64 and arm64, with man pages, completions and checksums
