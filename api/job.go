@@ -21,6 +21,7 @@ type filter struct {
 	Batch       string    `query:"batch"`
 	Class       string    `query:"class" doc:"of the last failure"`
 	Fingerprint string    `query:"fingerprint"`
+	Key         string    `query:"key" doc:"stands within the key or the unique key"`
 	Since       time.Time `query:"since" doc:"enqueued (living) or ended (others) at or after"`
 	Until       time.Time `query:"until" doc:"… and before"`
 }
@@ -28,7 +29,7 @@ type filter struct {
 func (f *filter) engine() engine.Filter {
 	return engine.Filter{
 		IDs: f.IDs, State: job.State(f.State), Cause: job.Cause(f.Cause), Kind: f.Kind, Queue: f.Queue, Target: f.Target, Batch: f.Batch,
-		Class: f.Class, Fingerprint: f.Fingerprint, Since: f.Since, Until: f.Until,
+		Class: f.Class, Fingerprint: f.Fingerprint, Key: f.Key, Since: f.Since, Until: f.Until,
 	}
 }
 
@@ -38,7 +39,9 @@ type page struct {
 	Limit  int    `query:"limit" doc:"1 to 1000; 50 unless given"`
 }
 
-func (p *page) engine() engine.Page { return engine.Page{Cursor: p.Cursor, Limit: p.Limit} }
+func (p *page) engine() engine.Page {
+	return engine.Page{Cursor: p.Cursor, Limit: p.Limit, Rows: engine.PageRows}
+}
 
 type listIn struct {
 	filter
@@ -88,6 +91,7 @@ func (s *server) jobRoutes() []route {
 				}
 				return s.Ops.Jobs(ctx, f, in.page.engine())
 			}),
+		handle(s, access.Read, http.MethodGet, "/v1/recent", "recent", "Tell how the jobs that ended lately ended", s.recent),
 		handle(s, access.Read, http.MethodGet, "/v1/jobs/{id}", "showJob", "Show a job", ofJob(s, access.Read, s.Ops.Job)),
 		handle(s, access.Read, http.MethodGet, "/v1/jobs/{id}/attempts", "listAttempts", "List the starts of a job",
 			ofJob(s, access.Read, func(ctx context.Context, id string) (attempts, error) {
@@ -98,6 +102,22 @@ func (s *server) jobRoutes() []route {
 		handle(s, access.Operate, http.MethodPost, "/v1/jobs/{id}/retry", "retryJob", "Queue a failed or parked job again, or make a waiting one due", ofJob(s, access.Operate, s.Ops.Retry)),
 		handle(s, access.Operate, http.MethodPost, "/v1/jobs/{id}/cancel", "cancelJob", "Cancel a job", ofJob(s, access.Operate, s.Ops.Cancel)),
 	}
+}
+
+type recentIn struct {
+	Queues []string `query:"queue" doc:"of these queues alone; may be repeated"`
+}
+
+func (s *server) recent(ctx context.Context, in *recentIn) (engine.Recent, error) {
+	if p, _ := access.PrincipalOf(ctx); in.Queues == nil && p.Queues != nil {
+		in.Queues = p.Queues
+	}
+	for _, queue := range in.Queues {
+		if err := may(ctx, access.Read, queue); err != nil {
+			return engine.Recent{}, err
+		}
+	}
+	return s.Ops.Recent(ctx, in.Queues)
 }
 
 // ofJob asks about one job, if the principal may about its queue.

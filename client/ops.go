@@ -50,8 +50,34 @@ func (c *Client) Attempts(ctx context.Context, id string) ([]engine.Attempt, err
 }
 
 // Jobs lists from newest to oldest.
-func (c *Client) Jobs(ctx context.Context, f engine.Filter, p engine.Page) (out engine.Jobs, err error) {
-	err = c.ask(ctx, get, "/v1/jobs", bounded(selected(f), p), nil, &out)
+func (c *Client) Jobs(ctx context.Context, f engine.Filter, p engine.Page) (engine.Jobs, error) {
+	return c.list(ctx, "/v1/jobs", f, p)
+}
+
+// list asks on until the part is as long as asked for: the server looks at so
+// many jobs an answer, whether the filter selects them or not.
+func (c *Client) list(ctx context.Context, path string, f engine.Filter, p engine.Page) (engine.Jobs, error) {
+	want := p.Limit
+	if want == 0 {
+		want = engine.DefaultLimit
+	}
+	all := engine.Jobs{Jobs: []engine.Job{}}
+	for {
+		var part engine.Jobs
+		if err := c.ask(ctx, get, path, bounded(selected(f), p), nil, &part); err != nil {
+			return all, err
+		}
+		all.Jobs, all.Next = append(all.Jobs, part.Jobs...), part.Next
+		if part.Next == "" || len(all.Jobs) >= want || p.Rows > 0 {
+			return all, nil
+		}
+		p.Cursor, p.Limit = part.Next, want-len(all.Jobs)
+	}
+}
+
+// Recent tells how the jobs that ended lately ended.
+func (c *Client) Recent(ctx context.Context, queues []string) (out engine.Recent, err error) {
+	err = c.ask(ctx, get, "/v1/recent", url.Values{"queue": queues}, nil, &out)
 	return out, err
 }
 
@@ -74,9 +100,8 @@ func (c *Client) Cancel(ctx context.Context, id string) (out engine.Job, err err
 }
 
 // Dead lists dead letters or parked jobs.
-func (c *Client) Dead(ctx context.Context, f engine.Filter, p engine.Page) (out engine.Jobs, err error) {
-	err = c.ask(ctx, get, "/v1/dead", bounded(selected(f), p), nil, &out)
-	return out, err
+func (c *Client) Dead(ctx context.Context, f engine.Filter, p engine.Page) (engine.Jobs, error) {
+	return c.list(ctx, "/v1/dead", f, p)
 }
 
 // Groups gathers dead letters by what went wrong.
@@ -128,7 +153,7 @@ func selected(f engine.Filter) url.Values {
 	q := url.Values{}
 	for name, value := range map[string]string{
 		"state": string(f.State), "cause": string(f.Cause), "kind": f.Kind, "queue": f.Queue, "target": f.Target,
-		"batch": f.Batch, "class": f.Class, "fingerprint": f.Fingerprint, "since": instant(f.Since), "until": instant(f.Until),
+		"batch": f.Batch, "class": f.Class, "fingerprint": f.Fingerprint, "key": f.Key, "since": instant(f.Since), "until": instant(f.Until),
 	} {
 		if value != "" {
 			q.Set(name, value)

@@ -37,6 +37,10 @@ type Ops interface {
 	// is still running then.
 	Cancel(ctx context.Context, id string) (Job, error)
 
+	// Recent tells how the jobs that ended lately ended; without queues, those
+	// of all.
+	Recent(ctx context.Context, queues []string) (Recent, error)
+
 	Queues(ctx context.Context) ([]Queue, error)
 	PauseQueue(ctx context.Context, name string) (Queue, error)
 	ResumeQueue(ctx context.Context, name string) (Queue, error)

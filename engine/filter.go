@@ -25,23 +25,30 @@ type Filter struct {
 	Fingerprint string    `json:"fingerprint,omitempty"`
 	Since       time.Time `json:"since,omitzero"` // enqueued (living) or ended (others) at or after
 	Until       time.Time `json:"until,omitzero"` // … and before
+	Key         string    `json:"key,omitempty"`  // stands within the key or the unique key
 }
 
 // Empty reports whether the filter selects everything, whatever the state.
 func (f Filter) Empty() bool {
 	return len(f.IDs) == 0 && f.Cause == "" && f.Kind == "" && f.Queue == "" && f.Target == "" && f.Batch == "" &&
-		f.Class == "" && f.Fingerprint == "" && f.Since.IsZero() && f.Until.IsZero()
+		f.Class == "" && f.Fingerprint == "" && f.Key == "" && f.Since.IsZero() && f.Until.IsZero()
 }
 
 // Page bounds a list.
 type Page struct {
 	Cursor string `json:"cursor,omitempty"` // Next of the part before; empty = from the newest
 	Limit  int    `json:"limit,omitempty"`  // default DefaultLimit, at most MaxLimit
+	// Rows is the most jobs that a part looks at; 0 = as many as it takes. A
+	// part that ends there may hold fewer than Limit, or none, and have a Next.
+	Rows int `json:"-"`
 }
 
 const (
 	DefaultLimit = 50
 	MaxLimit     = 1000
+	// PageRows is Rows where a part must be told in a fraction of a second,
+	// however many jobs there are.
+	PageRows = 20_000
 )
 
 var causes = []job.Cause{
@@ -53,7 +60,7 @@ var causes = []job.Cause{
 func (f Filter) selection() (store.Filter, error) {
 	out := store.Filter{
 		State: f.State, Cause: f.Cause, Kind: f.Kind, Queue: f.Queue, Target: f.Target, Batch: f.Batch,
-		Fingerprint: f.Fingerprint, Since: store.Instant(f.Since), Until: store.Instant(f.Until),
+		Fingerprint: f.Fingerprint, Since: store.Instant(f.Since), Until: store.Instant(f.Until), Key: f.Key,
 	}
 	if f.State != "" && !slices.Contains(job.States(), f.State) {
 		return out, invalid("state %q: must be one of %s", f.State, listed(job.States()))
@@ -81,11 +88,22 @@ func (f Filter) selection() (store.Filter, error) {
 	return out, nil
 }
 
+// searches reports whether a list by the filter may have to look at many jobs
+// for each that it finds. Of the states, those that ended well share a table.
+func (f Filter) searches() bool {
+	if len(f.IDs) > 0 {
+		return false
+	}
+	state := f.State
+	f.State = ""
+	return !f.Empty() || state == job.Succeeded || state == job.Cancelled
+}
+
 // filterOf is selection backwards.
 func filterOf(f *store.Filter) Filter {
 	out := Filter{
 		State: f.State, Cause: f.Cause, Kind: f.Kind, Queue: f.Queue, Target: f.Target, Batch: f.Batch,
-		Class: className(f.Class), Fingerprint: f.Fingerprint, Since: utc(f.Since), Until: utc(f.Until),
+		Class: className(f.Class), Fingerprint: f.Fingerprint, Since: utc(f.Since), Until: utc(f.Until), Key: f.Key,
 	}
 	for _, seq := range f.Seqs {
 		out.IDs = append(out.IDs, job.FormatID(seq))

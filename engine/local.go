@@ -174,6 +174,11 @@ func (e *Engine) Jobs(ctx context.Context, f Filter, p Page) (Jobs, error) {
 	}
 	limit := bounds.Limit
 	bounds.Limit++ // one more tells whether another part follows
+	if p.Rows > 0 && f.searches() {
+		if bounds.From, err = e.store.Floor(ctx, selection, bounds.Before, p.Rows); err != nil {
+			return Jobs{}, fmt.Errorf("jobs: %w", err)
+		}
+	}
 	rows, err := e.store.List(ctx, selection, bounds)
 	if err != nil {
 		return Jobs{}, fmt.Errorf("jobs: %w", err)
@@ -182,6 +187,8 @@ func (e *Engine) Jobs(ctx context.Context, f Filter, p Page) (Jobs, error) {
 	if len(rows) > limit {
 		rows = rows[:limit]
 		out.Next = rows[limit-1].ID()
+	} else if bounds.From > 0 {
+		out.Next = job.FormatID(bounds.From)
 	}
 	for i := range rows {
 		out.Jobs = append(out.Jobs, jobOf(&rows[i]))

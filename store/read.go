@@ -21,11 +21,13 @@ type Filter struct {
 	Fingerprint string
 	Since       time.Time // enqueued (live) or ended (others) at or after
 	Until       time.Time // … and before
+	Key         string    // stands within the key or the unique key
 }
 
 // Page bounds a list. Lists go from newest to oldest by sequence.
 type Page struct {
 	Before int64 // only sequence numbers below; 0 = from the newest
+	From   int64 // only sequence numbers from here up; 0 = to the oldest
 	Limit  int
 }
 
@@ -54,12 +56,34 @@ type Group struct {
 	LastAt      time.Time
 }
 
+// Ended is a job that has ended, as figures need it.
+type Ended struct {
+	Seq   int64
+	State job.State // Succeeded, Failed or Cancelled
+	At    time.Time
+	// ReadyAt is from when it could have started: its due time where it
+	// started at most once, else its enqueue, as retries move the due time.
+	ReadyAt time.Time
+	Queue   string
+	Policy  string
+	Starts  int
+}
+
 // Reader answers questions. No list counts a big table.
 type Reader interface {
 	Job(ctx context.Context, seq int64) (job.Job, error)
 	Attempts(ctx context.Context, seq int64) ([]job.Attempt, error)
 	List(ctx context.Context, f Filter, page Page) ([]job.Job, error)
+	// Floor returns From of a page below before (0 = from the newest) that
+	// looks at rows jobs, whether the filter selects them or not; 0 = there
+	// are fewer, or an index finds what is asked for. Jobs that stand in the
+	// way though their state is another may count.
+	Floor(ctx context.Context, f Filter, before int64, rows int) (int64, error)
 	Queues(ctx context.Context) ([]QueueState, error)
+	// Recent lists what ended at or after since, newest first, then by
+	// sequence from the highest, at most limit. Which of those that ended in
+	// the instant of the last one are left out is open.
+	Recent(ctx context.Context, since time.Time, limit int) ([]Ended, error)
 	// Groups lists the dead letters by fingerprint, most first.
 	Groups(ctx context.Context, f Filter, limit int) ([]Group, error)
 	// Ahead counts the due jobs of the queue that a claim takes before this

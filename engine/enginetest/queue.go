@@ -24,6 +24,23 @@ var queueRules = []rule{
 			{Name: "out", Counts: none(func(c map[job.State]int64) { c[job.Queued] = 1 }), DueAt: T0.Add(time.Minute)},
 		})
 	}},
+	{"what ended lately", func(b *bench) {
+		b.die(engine.NewJob{Kind: "sms"}, rejected("no"), "ff")
+		b.clock.Advance(time.Minute)
+		got, err := b.Recent(b.ctx, nil)
+		b.must(err)
+		b.same("window", []any{got.From, got.To, got.More}, []any{T0.Add(-14 * time.Minute), T0.Add(time.Minute), false})
+		b.same("figures", []any{got.Dead, got.Succeeded, got.Starts, got.Retries, got.Accepted, len(got.Steps)}, []any{1, 0, 1, 0, 0.02, 30})
+		b.same("policies", got.Policies, []engine.RecentPolicy{{Policy: "default", Dead: 1, Accepted: 0.02}})
+		b.same("the minute", got.Steps[28], engine.RecentStep{At: T0, Dead: 1})
+		other, err := b.Recent(b.ctx, []string{"other"})
+		b.must(err)
+		b.same("of another queue", []any{other.Dead, other.Policies}, []any{0, []engine.RecentPolicy{}})
+		b.clock.Advance(time.Hour)
+		got, err = b.Recent(b.ctx, nil)
+		b.must(err)
+		b.same("an hour later", got.Dead, 0)
+	}},
 	{"pause and resume", func(b *bench) {
 		q, err := b.PauseQueue(b.ctx, "new")
 		b.must(err)

@@ -49,12 +49,33 @@ func (s *Store) List(ctx context.Context, f store.Filter, page store.Page) ([]jo
 		end = s.search(page.Before)
 	}
 	list := make([]job.Job, 0, min(page.Limit, end, 100))
-	for i := end - 1; i >= 0 && len(list) < page.Limit; i-- {
+	for i := end - 1; i >= s.search(page.From) && len(list) < page.Limit; i-- {
 		if r := s.order[i]; !r.gone && f.Matches(&r.job) {
 			list = append(list, copied(&r.job))
 		}
 	}
 	return list, nil
+}
+
+// Floor says where a list of the filter may stop.
+func (s *Store) Floor(ctx context.Context, f store.Filter, before int64, rows int) (int64, error) {
+	if err := s.begin(ctx); err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	end := len(s.order)
+	if before > 0 {
+		end = s.search(before)
+	}
+	all := store.Filter{State: f.State}
+	for i := end - 1; i >= 0; i-- {
+		if r := s.order[i]; !r.gone && all.Matches(&r.job) {
+			if rows--; rows <= 0 {
+				return r.job.Seq, nil
+			}
+		}
+	}
+	return 0, nil
 }
 
 // Queues lists all queues by name.

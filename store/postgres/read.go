@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,6 +95,9 @@ func (w *where) filter(f *store.Filter) {
 			w.and(text.condition, text.want)
 		}
 	}
+	if f.Key != "" {
+		w.and("(position(? IN key) > 0 OR position(? IN unique_key) > 0)", f.Key)
+	}
 	if len(f.Seqs) > 0 {
 		w.and("seq = ANY (?::bigint[])", f.Seqs)
 	}
@@ -154,11 +158,32 @@ func (s *Store) List(ctx context.Context, f store.Filter, page store.Page) ([]jo
 	if page.Before > 0 {
 		w.and("seq < ?", page.Before)
 	}
+	if page.From > 0 {
+		w.and("seq >= ?", page.From)
+	}
 	w.filter(&f)
 	w.state(f.State)
 	sql, args := w.build("list", views[f.State])
 	jobs, err := s.jobs(ctx, sql, args...)
 	return jobs, failed("list", err)
+}
+
+// Floor says where a list of the filter may stop.
+func (s *Store) Floor(ctx context.Context, f store.Filter, before int64, rows int) (int64, error) {
+	if _, known := views[f.State]; !known || len(f.Seqs) > 0 { // nobody, or by an index
+		return 0, nil
+	}
+	w := &where{args: []any{max(rows-1, 0)}}
+	if before > 0 {
+		w.and("seq < ?", before)
+	}
+	sql, args := w.build("floor", views[f.State])
+	floor := int64(0)
+	err := s.pool.QueryRow(ctx, sql, args...).Scan(&floor)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil
+	}
+	return floor, failed("floor", err)
 }
 
 // Queues lists all queues by name.
@@ -203,7 +228,7 @@ func (s *Store) Groups(ctx context.Context, f store.Filter, limit int) ([]store.
 		return nil, nil
 	}
 	name := "groups"
-	if f.Target != "" || f.Batch != "" || len(f.Seqs) > 0 || !f.Since.IsZero() || !f.Until.IsZero() {
+	if f.Target != "" || f.Key != "" || f.Batch != "" || len(f.Seqs) > 0 || !f.Since.IsZero() || !f.Until.IsZero() {
 		name = "groups_of_rows"
 	}
 	w := &where{args: []any{limit}}

@@ -75,14 +75,14 @@ func readAttempt(r row) (job.Attempt, error) {
 type selection struct {
 	source string
 	suffix string // of the statement that has the best way in
-	args   []any  // ?1 to ?10
+	args   []any  // ?1 to ?11
 	seqs   any    // JSON, NULL = all
 }
 
 func selectionOf(f store.Filter) selection {
 	sel := selection{source: sources[f.State], args: []any{
 		orNull(f.State), orNull(f.Cause), orNull(f.Kind), orNull(f.Queue), orNull(f.Target), orNull(f.Batch),
-		className(f.Class), orNull(f.Fingerprint), boundary(f.Since), boundary(f.Until),
+		className(f.Class), orNull(f.Fingerprint), boundary(f.Since), boundary(f.Until), orNull(f.Key),
 	}}
 	switch {
 	case len(f.Seqs) > 0:
@@ -106,12 +106,14 @@ func boundary(t time.Time) any {
 	return micros(store.Due(t, 0))
 }
 
-// ask runs a list or above over the selection from the bound on.
-func (sel selection) ask(ctx context.Context, c *conn, name string, bound int64, limit int, each func(row) error) error {
+// ask runs a list or above over the selection from the bound on. A list has a
+// second bound.
+func (sel selection) ask(ctx context.Context, c *conn, name string, bound int64, limit int, each func(row) error, second ...any) error {
 	if sel.source == "" || limit <= 0 { // a state that nobody has
 		return nil
 	}
 	args := append(slices.Clone(sel.args), bound, int64(limit))
+	args = append(args, second...)
 	if sel.suffix == "_seqs" {
 		args = append(args, sel.seqs)
 	}
@@ -130,9 +132,29 @@ func (s *Store) List(ctx context.Context, f store.Filter, page store.Page) ([]jo
 			j, err := readJob(r)
 			list = append(list, j)
 			return err
-		})
+		}, page.From)
 	})
 	return list, err
+}
+
+// Floor says where a list of the filter may stop.
+func (s *Store) Floor(ctx context.Context, f store.Filter, before int64, rows int) (int64, error) {
+	sel := selectionOf(f)
+	if sel.source == "" || sel.suffix != "" { // nobody, or by an index
+		return 0, nil
+	}
+	if before <= 0 {
+		before = math.MaxInt64
+	}
+	floor := int64(0)
+	err := s.read(ctx, "floor", false, func(c *conn) error {
+		r, err := c.one(ctx, "floor@"+sel.source, before, int64(max(rows-1, 0)))
+		if err == nil && r != nil {
+			floor = r.int(0)
+		}
+		return err
+	})
+	return floor, err
 }
 
 // Queues lists all queues by name.

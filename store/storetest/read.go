@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/job"
@@ -104,6 +106,77 @@ var readRules = []rule{
 		} {
 			s.same(c.name, s.list(c.f, store.Page{Limit: 100}), c.want)
 		}
+	}},
+	{"a list by the text of a key", func(s *script) {
+		seqs := s.add(t0, job.New{Kind: "mail", Key: "order-17"}, job.New{Kind: "mail", Unique: "bill-170"}, job.New{Kind: "mail", Key: "ORDER-1%"}, job.New{Kind: "mail"})
+		for text, want := range map[string][]int64{"17": {seqs[1], seqs[0]}, "order-": {seqs[0]}, "1%": {seqs[2]}, "_": {}} {
+			s.same(text, s.list(store.Filter{Key: text}, store.Page{Limit: 10}), want)
+			s.same(text+" of those queued", s.list(store.Filter{Key: text, State: job.Queued}, store.Page{Limit: 10}), want)
+		}
+	}},
+	{"a list in stretches of so many rows loses nothing", func(s *script) {
+		p := s.process(t0)
+		for range 4 {
+			s.oneOfEach(p)
+		}
+		for _, f := range []store.Filter{{}, {State: job.Failed}, {State: job.Cancelled}, {State: job.Running}, {State: job.Queued, Kind: "mail"}, {Kind: "nobody"}} {
+			got := []int64{}
+			stretches := 0
+			for before := int64(0); ; stretches++ {
+				floor, err := s.Floor(s.ctx, f, before, 3)
+				s.must(err)
+				got = append(got, s.list(f, store.Page{Before: before, From: floor, Limit: 100})...)
+				if floor == 0 {
+					break
+				}
+				if before != 0 && floor >= before {
+					s.Fatalf("the floor %d is not below %d", floor, before)
+				}
+				before = floor
+			}
+			s.same(fmt.Sprintf("%+v", f), got, s.list(f, store.Page{Limit: 100}))
+			if stretches == 0 || stretches > 8 {
+				s.Fatalf("%+v: %d stretches of 3", f, stretches)
+			}
+		}
+		floor, err := s.Floor(s.ctx, store.Filter{}, 0, 25)
+		s.must(err)
+		s.same("floor under all", floor, int64(0))
+	}},
+	{"what ended lately, newest first", func(s *script) {
+		p := s.process(t0)
+		seqs := s.letters(p) // at 0 s to 40 s
+		done := s.add(at(50), job.New{Kind: "mail", Policy: "webhook", DueAt: at(60)})[0]
+		s.settled(at(70), p, ended(s.claimOne(at(60), p), at(70), job.Succeeded, ""))
+		parked := s.addN(at(70), 1)[0]
+		s.settled(at(80), p, ended(s.claimOne(at(70), p), at(80), job.Parked, retry.CauseConfig))
+		gone := s.addN(at(80), 1)[0]
+		_, err := s.Cancel(s.ctx, at(90), "ann", gone)
+		s.must(err)
+		all, err := s.Recent(s.ctx, at(20), 10)
+		s.must(err)
+		want := []store.Ended{
+			{Seq: gone, State: job.Cancelled, At: at(90), ReadyAt: at(80), Queue: job.DefaultQueue, Policy: "default"},
+			{Seq: done, State: job.Succeeded, At: at(70), ReadyAt: at(60), Queue: job.DefaultQueue, Policy: "webhook", Starts: 1},
+			{Seq: seqs[4], State: job.Failed, At: at(40), ReadyAt: at(40), Queue: "q", Policy: "default", Starts: 1},
+			{Seq: seqs[3], State: job.Failed, At: at(30), ReadyAt: at(30), Queue: "q", Policy: "default", Starts: 1},
+			{Seq: seqs[2], State: job.Failed, At: at(20), ReadyAt: at(20), Queue: "q", Policy: "default", Starts: 1},
+		}
+		s.same(fmt.Sprintf("recent, without %d", parked), all, want)
+		some, err := s.Recent(s.ctx, at(20), 2)
+		s.must(err)
+		s.same("two", some, want[:2])
+	}},
+	{"a retried job was ready when it was enqueued", func(s *script) {
+		p := s.process(t0)
+		s.addN(t0, 1)
+		again := ended(s.claimOne(t0, p), t0, job.Queued, "")
+		again.Delay = 30 * time.Second
+		s.settled(t0, p, again)
+		s.settled(at(31), p, ended(s.claimOne(at(30), p), at(31), job.Succeeded, ""))
+		all, err := s.Recent(s.ctx, t0, 9)
+		s.must(err)
+		s.same("ready", []any{len(all), all[0].ReadyAt, all[0].Starts}, []any{1, t0, 2})
 	}},
 	{"dead letters in groups, most first", func(s *script) {
 		s.letters(s.process(t0))

@@ -7,6 +7,10 @@ SELECT /*job*/ FROM ebb_all_view WHERE seq = $1
 -- name: list
 SELECT /*job*/ FROM /*from*/ WHERE /*filter*/ ORDER BY seq DESC LIMIT $1
 
+-- name: floor
+-- Where a list that may look at so many rows stops.
+SELECT seq FROM /*from*/ WHERE /*filter*/ ORDER BY seq DESC OFFSET $1 LIMIT 1
+
 -- name: matching
 SELECT count(*) FROM (SELECT FROM /*from*/ WHERE /*filter*/ LIMIT $1) AS part
 
@@ -55,6 +59,17 @@ SELECT queue, sum(queued)::bigint, sum(running)::bigint, sum(succeeded)::bigint,
        sum(cancelled)::bigint
   FROM ebb_tally
  GROUP BY queue
+
+-- name: recent
+-- What ended at or after $1: at most $2 rows of each table, by its index.
+SELECT seq, state, ended_at, CASE WHEN coalesce(starts, 0) > 1 THEN enqueued_at ELSE greatest(enqueued_at, due_at) END, queue, policy, starts
+  FROM ((SELECT seq, CASE WHEN cancelled THEN 'cancelled' ELSE 'succeeded' END AS state, ended_at, enqueued_at, due_at, queue, policy, starts
+           FROM ebb_done WHERE ended_at >= $1 ORDER BY ended_at DESC LIMIT $2)
+        UNION ALL
+        (SELECT seq, 'failed', ended_at, enqueued_at, due_at, queue, policy, starts
+           FROM ebb_dead WHERE ended_at >= $1 ORDER BY ended_at DESC LIMIT $2)) AS ended
+ ORDER BY ended_at DESC, seq DESC
+ LIMIT $2
 
 -- name: groups
 -- Counts from the differences, the rest from both ends of the group's stretch

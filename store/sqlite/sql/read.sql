@@ -16,6 +16,17 @@ SELECT name, paused, strict, concurrency, rate FROM ebb_queue ORDER BY name
 -- name: tallies
 SELECT queue, state, n FROM ebb_tally
 
+-- name: recent
+-- What ended at or after ?1: at most ?2 rows of each table, by its index.
+SELECT seq, state, ended_at, CASE WHEN coalesce(starts, 0) > 1 THEN enqueued_at ELSE max(enqueued_at, due_at) END, queue, policy, starts
+  FROM (SELECT * FROM (SELECT seq, state, ended_at, enqueued_at, due_at, queue, policy, starts
+                         FROM ebb_done WHERE ended_at >= ?1 ORDER BY ended_at DESC LIMIT ?2)
+        UNION ALL
+        SELECT * FROM (SELECT seq, 'failed', ended_at, enqueued_at, due_at, queue, policy, starts
+                         FROM ebb_dead WHERE ended_at >= ?1 ORDER BY ended_at DESC LIMIT ?2))
+ ORDER BY ended_at DESC, seq DESC
+ LIMIT ?2
+
 -- name: next_due
 -- The earliest due time of the kinds ?2 in the queues ?1: one probe for each
 -- priority of each kind.
