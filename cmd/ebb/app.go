@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ebbhq/ebb/clock"
 )
 
 // Exit codes that users rely on.
@@ -30,6 +32,8 @@ type app struct {
 	stderr io.Writer
 	lookup func(string) (string, bool)
 	now    func() time.Time
+	// clock is policy time of what serves; nil = the store's and the machine's.
+	clock clock.Clock
 
 	config  string
 	db      string

@@ -154,9 +154,9 @@ func (a *app) assemble(on site, secure, loopback bool) (*service, error) {
 	s, policies, log := on.store, on.policies, on.log
 	v := &service{keeper: on.keeper}
 	v.polls, v.endPolls = context.WithCancel(context.Background())
-	t := telemetry.New(telemetry.Config{Store: s, Policies: policies, Version: currentVersion(), Log: log.Handler()})
-	on.observe, on.ops = t.Observe, t.Ops(engine.New(s, policies, engine.Config{Actor: a.actor()}))
-	v.leases = api.NewLeases(s, api.LeasesConfig{Policies: policies, Version: currentVersion(), Observe: t.Observe, Log: log})
+	t := telemetry.New(telemetry.Config{Store: s, Policies: policies, Clock: a.clock, Version: currentVersion(), Log: log.Handler()})
+	on.observe, on.ops = t.Observe, t.Ops(engine.New(s, policies, engine.Config{Actor: a.actor(), Clock: a.clock}))
+	v.leases = api.NewLeases(s, api.LeasesConfig{Policies: policies, Clock: a.clock, Version: currentVersion(), Observe: t.Observe, Log: log})
 	if err := a.employ(v, on); err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (a *app) employ(v *service, on site) error {
 	if v.work, err = a.workloads(on); err != nil {
 		return err
 	}
-	c := worker.Config{Policies: on.policies, Observe: on.observe, Version: currentVersion()}
+	c := worker.Config{Policies: on.policies, Observe: on.observe, Version: currentVersion(), Clock: on.clock}
 	crew(v.work, &c)
 	v.upkeep, err = worker.New(on.store, c)
 	return err
