@@ -106,7 +106,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	if err != nil {
 		return interrupted(ctx, db.unreachable(err))
 	}
-	on := site{store: s, policies: policies, log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	on := site{store: s, policies: policies, clock: a.clock, log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if on.keeper, err = a.keeper(ctx, s, &db); err == nil {
 		err = a.serveOn(ctx, on, f, loopback)
 	}
