@@ -1,0 +1,178 @@
+package webhook
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ebbhq/ebb/clock"
+	"github.com/ebbhq/ebb/failure"
+)
+
+// Attempt is what was seen of one call, beside the row of the job's ledger.
+type Attempt struct {
+	Start int    `json:"start"` // of the job: the ledger's number
+	URL   string `json:"url"`
+	// RemoteAddr is the address that was called; empty where none was.
+	RemoteAddr string `json:"remote_addr,omitempty"`
+	Proto      string `json:"proto,omitempty"` // HTTP/1.1, HTTP/2.0
+	Reused     bool   `json:"reused,omitempty"`
+	Status     int    `json:"status,omitempty"`
+	Class      string `json:"class,omitempty"` // of a failure
+	Reason     string `json:"reason,omitempty"`
+	Error      string `json:"error,omitempty"`
+
+	RequestHeaders  map[string]string `json:"request_headers,omitempty"`  // redacted
+	ResponseHeaders map[string]string `json:"response_headers,omitempty"` // redacted
+	Size            int64             `json:"size,omitempty"`             // of the answer, as far as it was read
+	Truncated       bool              `json:"truncated,omitempty"`        // the answer went on
+	Excerpt         string            `json:"excerpt,omitempty"`
+
+	// Milliseconds from the attempt's begin to its end, and of its parts: of
+	// a part that did not happen, 0.
+	DNS       float64 `json:"dns_ms,omitempty"`
+	Connect   float64 `json:"connect_ms,omitempty"`
+	TLS       float64 `json:"tls_ms,omitempty"`
+	FirstByte float64 `json:"first_byte_ms,omitempty"` // from the begin
+	Total     float64 `json:"total_ms"`
+}
+
+func (a *Attempt) fail(err error) {
+	f := failure.Classify(err)
+	a.Class, a.Reason, a.Error = f.Class.String(), f.Reason, clip(f.Err.Error())
+}
+
+const maxError = 500
+
+func clip(text string) string {
+	if len(text) > maxError {
+		return strings.ToValidUTF8(text[:maxError], "") + "…"
+	}
+	return text
+}
+
+func (a *Attempt) encode() []byte {
+	body, err := json.Marshal(a)
+	if err != nil { // strings and numbers only
+		return nil
+	}
+	return body
+}
+
+// Redacted stands for a value that is not kept.
+const Redacted = "[redacted]"
+
+// secretWords are parts of names of headers whose values are not kept; nor
+// are those of headers that the endpoint set.
+var secretWords = []string{"auth", "cookie", "token", "secret", "key", "password", "credential", "session", "signature"}
+
+const (
+	maxKeptHeaders = 40
+	maxKeptValue   = 256
+)
+
+func redact(h http.Header, own []string) map[string]string {
+	kept := make(map[string]string, len(h))
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		if len(kept) == maxKeptHeaders {
+			break
+		}
+		value := strings.Join(h[name], ", ")
+		low := strings.ToLower(name)
+		secret := slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(low, w) }) ||
+			slices.ContainsFunc(own, func(n string) bool { return strings.EqualFold(n, name) })
+		switch {
+		case secret:
+			value = Redacted
+		case len(value) > maxKeptValue:
+			value = strings.ToValidUTF8(value[:maxKeptValue], "") + "…"
+		}
+		kept[low] = value
+	}
+	return kept
+}
+
+// tracer notes when the parts of a call happened. Its hooks are called from
+// several goroutines.
+type tracer struct {
+	clock clock.Clock
+
+	mu                         sync.Mutex
+	begun                      time.Time
+	dnsAt, connectAt, tlsAt    time.Time
+	dns, connect, handshake    time.Duration
+	connected, wrote, answered bool
+	firstByte                  time.Duration
+	remote                     string
+	reused                     bool
+}
+
+func newTracer(c clock.Clock) *tracer { return &tracer{clock: c, begun: c.Now()} }
+
+func (t *tracer) note(f func(now time.Time)) {
+	now := t.clock.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f(now)
+}
+
+func (t *tracer) hooks() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		DNSStart: func(httptrace.DNSStartInfo) { t.note(func(now time.Time) { t.dnsAt = now }) },
+		DNSDone:  func(httptrace.DNSDoneInfo) { t.note(func(now time.Time) { t.dns = now.Sub(t.dnsAt) }) },
+		ConnectStart: func(_, _ string) {
+			t.note(func(now time.Time) {
+				if t.connectAt.IsZero() { // the first of several addresses
+					t.connectAt = now
+				}
+			})
+		},
+		ConnectDone: func(_, _ string, err error) {
+			t.note(func(now time.Time) {
+				if err == nil {
+					t.connect = now.Sub(t.connectAt)
+				}
+			})
+		},
+		TLSHandshakeStart: func() { t.note(func(now time.Time) { t.tlsAt = now }) },
+		TLSHandshakeDone: func(tls.ConnectionState, error) {
+			t.note(func(now time.Time) { t.handshake = now.Sub(t.tlsAt) })
+		},
+		GotConn: func(c httptrace.GotConnInfo) {
+			t.note(func(time.Time) {
+				t.connected, t.reused = true, c.Reused
+				t.remote = c.Conn.RemoteAddr().String()
+			})
+		},
+		GotFirstResponseByte: func() {
+			t.note(func(now time.Time) { t.answered, t.firstByte = true, now.Sub(t.begun) })
+		},
+	}
+}
+
+// phase is how far the call has come.
+func (t *tracer) phase() failure.Phase {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.connected {
+		return failure.PhaseHeader
+	}
+	return failure.PhaseConnect
+}
+
+func (t *tracer) fill(a *Attempt) {
+	t.note(func(now time.Time) {
+		a.DNS, a.Connect, a.TLS, a.FirstByte, a.Total = ms(t.dns), ms(t.connect), ms(t.handshake), ms(t.firstByte), ms(now.Sub(t.begun))
+		a.RemoteAddr, a.Reused = t.remote, t.reused
+	})
+}
+
+func ms(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
+}

@@ -1,0 +1,121 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+
+	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/worker"
+)
+
+const userAgent = "Ebb-Webhook/1 (+https://www.standardwebhooks.com)"
+
+// deliver is one attempt of one delivery.
+func (s *Service) deliver(ctx context.Context, t *worker.Task) error {
+	j := t.Job()
+	e, payload, err := unpack(t.Args())
+	if err != nil {
+		return failure.Fatal(failure.New(failure.InvalidInput, "args", fmt.Errorf("webhook: delivery: %s: args: %w", j.ID(), err)))
+	}
+	to, err := s.cache.destination(ctx, j.Target)
+	if err != nil {
+		return unready(err)
+	}
+	a := &Attempt{Start: t.Start(), URL: to.doc.URL}
+	err = s.attempt(ctx, a, to, &e, payload)
+	if err == nil || counts(ctx, err) {
+		s.health.saw(to.doc.ID, err, s.now())
+	}
+	if err != nil {
+		a.fail(err)
+		s.log.add(ctx, j.ID(), a)
+		return err
+	}
+	t.SetResult(a.encode())
+	return nil
+}
+
+// unready is a delivery that could not begin.
+func unready(err error) error {
+	var sealed *sealError
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return failure.Fatal(failure.New(failure.InvalidInput, "endpoint_removed", err))
+	case errors.As(err, &sealed):
+		return failure.New(failure.Config, "secret", err)
+	}
+	return failure.New(failure.LocalIO, "store", err) // the endpoint is not to blame
+}
+
+// attempt makes the call and judges the answer. What was seen is in a.
+func (s *Service) attempt(ctx context.Context, a *Attempt, to *destination, e *envelope, payload []byte) error {
+	trace := newTracer(s.config.Machine)
+	defer trace.fill(a)
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace.hooks()), http.MethodPost, to.doc.URL, bytes.NewReader(payload))
+	if err != nil {
+		return failure.New(failure.InvalidInput, "url", err)
+	}
+	if err := s.config.literal(req.URL.Hostname()); err != nil {
+		return failure.New(failure.PolicyDenied, "address", err)
+	}
+	req.Header = http.Header{"Content-Type": {e.contentType()}, "User-Agent": {userAgent}}
+	for name, value := range to.headers {
+		req.Header.Set(name, value)
+	}
+	if err := sign(req.Header, to.signers, e.Event, s.config.Machine.Now(), payload); err != nil {
+		return failure.New(failure.Config, "secret", err)
+	}
+	a.RequestHeaders = redact(req.Header, to.doc.HeaderNames)
+	resp, err := s.call.RoundTrip(req)
+	if err != nil {
+		if denied(err) {
+			return failure.New(failure.PolicyDenied, "address", err)
+		}
+		return failure.During(trace.phase(), err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	a.Status, a.Proto = resp.StatusCode, resp.Proto
+	a.ResponseHeaders = redact(resp.Header, nil)
+	err = s.read(a, resp.Body)
+	if f, failed := failure.Response(resp, s.config.Machine.Now()); failed {
+		return &failure.Error{Failure: s.judge(f)}
+	}
+	if err != nil {
+		return failure.During(failure.PhaseBody, err)
+	}
+	return nil
+}
+
+// judge keeps a Retry-After only of the answers that mean "later".
+func (s *Service) judge(f failure.Failure) failure.Failure {
+	if f.Status != http.StatusTooManyRequests && f.Status != http.StatusServiceUnavailable {
+		f.RetryAfter, f.RetryAfterIgnored = 0, ""
+	}
+	return f
+}
+
+// read takes in the answer up to its limits: an excerpt to keep, the rest so
+// that the connection can be used again. The body is decompressed already.
+// What is over the limit is not waited for: the status has decided.
+func (s *Service) read(a *Attempt, body io.Reader) error {
+	var excerpt bytes.Buffer
+	limited := io.LimitReader(body, s.config.MaxResponse)
+	n, err := io.Copy(&excerpt, io.LimitReader(limited, int64(s.config.Excerpt)))
+	if err == nil {
+		var rest int64
+		rest, err = io.Copy(io.Discard, limited)
+		n += rest
+	}
+	a.Size, a.Excerpt = n, excerpt.String()
+	if err == nil && n == s.config.MaxResponse {
+		var one [1]byte
+		more, _ := body.Read(one[:])
+		a.Truncated = more > 0
+	}
+	return err
+}

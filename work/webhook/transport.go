@@ -1,0 +1,101 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"code.dny.dev/ssrf"
+
+	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/policy"
+)
+
+const (
+	// keepAlive is how long an idle connection is kept for the next delivery.
+	keepAlive = 90 * time.Second
+	// maxResponseHeader bounds what an answer's headers may take, in bytes.
+	maxResponseHeader = 64 << 10
+	// noDelay is what a resolver's second family waits for the first.
+	fallbackDelay = 300 * time.Millisecond
+)
+
+// guard judges the concrete address that is about to be dialled, whatever a
+// name resolved to before: it runs between the resolver and the connect.
+func (c *Config) guard() *ssrf.Guardian {
+	options := []ssrf.Option{ssrf.WithPorts(c.Ports...)}
+	if len(c.Ports) == 0 {
+		options[0] = ssrf.WithAnyPort()
+	}
+	var v4, v6 []netip.Prefix
+	for _, p := range c.AllowNetworks {
+		if p = p.Masked(); p.Addr().Is4() {
+			v4 = append(v4, p)
+		} else {
+			v6 = append(v6, p)
+		}
+	}
+	return ssrf.New(append(options, ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...))...)
+}
+
+// denied reports whether our own guard refused the call.
+func denied(err error) bool {
+	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) ||
+		errors.Is(err, ssrf.ErrProhibitedNetwork) || errors.Is(err, ssrf.ErrInvalidHostPort)
+}
+
+// transport calls endpoints. It follows nothing: it is no client. The
+// attempt's context is the one deadline, of connect, headers and body.
+func (c *Config) transport(policies map[string]*policy.Policy) *http.Transport {
+	pool, each := 0, 0
+	for _, p := range policies {
+		if p.Name != PolicyName && (!c.EndpointPolicies || p.Target != policy.Endpoint) {
+			continue
+		}
+		pool = max(pool, p.Concurrency)
+		each = max(each, p.PerTarget.Concurrency)
+		if p.PerTarget.Concurrency == 0 {
+			each = max(each, p.Concurrency)
+		}
+	}
+	guard := c.guard()
+	dialer := &net.Dialer{FallbackDelay: fallbackDelay, KeepAlive: keepAlive / 3, Control: guard.Safe}
+	t := &http.Transport{
+		DialContext:            dialer.DialContext,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           pool, // as many as can be at work
+		MaxIdleConnsPerHost:    each,
+		IdleConnTimeout:        keepAlive,
+		MaxResponseHeaderBytes: maxResponseHeader,
+	}
+	if c.Proxy == nil {
+		return t
+	}
+	// The proxy is the operator's own and may be anywhere. Names are resolved
+	// by it; literal addresses are judged here.
+	t.Proxy = http.ProxyURL(c.Proxy)
+	t.DialContext = (&net.Dialer{FallbackDelay: fallbackDelay, KeepAlive: keepAlive / 3}).DialContext
+	t.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, r *http.Response) error {
+		if r.StatusCode != http.StatusOK {
+			return failure.New(failure.Unreachable, "proxy", errors.New("the proxy answered "+r.Status))
+		}
+		return nil
+	}
+	return t
+}
+
+// literal judges an endpoint that is named by an address, where a proxy would
+// dial it for us.
+func (c *Config) literal(host string) error {
+	if c.Proxy == nil {
+		return nil
+	}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return c.guard().SafeAddr(addr)
+	}
+	return nil
+}
