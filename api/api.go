@@ -17,6 +17,7 @@ import (
 	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/work/webhook"
 )
 
 // Config is what the API serves. Ops, Keeper and Records are required.
@@ -28,6 +29,9 @@ type Config struct {
 	// Leases hands jobs to workers of any language; nil = the routes answer
 	// that this server has none.
 	Leases *Leases
+	// Webhooks sends events; nil = the routes answer that this server has
+	// none.
+	Webhooks webhook.Ops
 	// MaxBody is the most bytes of a request's body. Default 1 MiB.
 	MaxBody int64
 	// Ready says whether the server can do its work, for /readyz. Default: it
@@ -106,7 +110,7 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 func (s *server) table() []route {
 	var all []route
 	for _, part := range [][]route{
-		s.jobRoutes(), s.queueRoutes(), s.kindRoutes(), s.targetRoutes(), s.periodicRoutes(), s.deadRoutes(), s.policyRoutes(), s.tokenRoutes(), s.leaseRoutes(),
+		s.jobRoutes(), s.queueRoutes(), s.kindRoutes(), s.targetRoutes(), s.periodicRoutes(), s.deadRoutes(), s.policyRoutes(), s.tokenRoutes(), s.leaseRoutes(), s.endpointRoutes(), s.eventRoutes(), s.deliveryRoutes(),
 	} {
 		all = append(all, part...)
 	}

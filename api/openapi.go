@@ -58,6 +58,7 @@ var nouns = map[string]string{
 	"jobs": "pieces of work", "queues": "where jobs wait", "kinds": "what handles jobs", "targets": "whom jobs call, and what guards them",
 	"periodics": "schedules that enqueue", "dead": "jobs that failed for good, or wait for a person", "redrives": "orders to queue them again",
 	"policies": "what is promised", "tokens": "who may ask", "leases": "work for workers of any language",
+	"endpoints": "where webhooks go", "events": "what webhooks tell", "deliveries": "events on their way to endpoints",
 }
 
 func tags(routes []route) []object {
@@ -132,6 +133,8 @@ func parametersOf(parts schemas, t reflect.Type) []object {
 			p = object{"name": name, "in": "path", "required": true, "schema": parts.of(f.Type)}
 		} else if name := f.Tag.Get("query"); name != "" {
 			p = object{"name": name, "in": "query", "schema": parts.of(f.Type)}
+		} else if name := f.Tag.Get("header"); name != "" {
+			p = object{"name": name, "in": "header", "schema": parts.of(f.Type)}
 		} else {
 			continue
 		}

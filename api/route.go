@@ -113,6 +113,8 @@ func bind(r *http.Request, body []byte, in reflect.Value) error {
 			}
 		case field.Tag.Get("path") != "":
 			value.SetString(r.PathValue(field.Tag.Get("path")))
+		case field.Tag.Get("header") != "":
+			value.SetString(r.Header.Get(field.Tag.Get("header")))
 		default:
 			name := field.Tag.Get("query")
 			if given, ok := r.URL.Query()[name]; ok {
@@ -168,6 +170,9 @@ func set(v reflect.Value, given []string) error {
 	}
 	text := given[0]
 	switch {
+	case v.Kind() == reflect.Pointer: // told apart from one that is not given
+		v.Set(reflect.New(v.Type().Elem()))
+		return set(v.Elem(), given)
 	case v.Type() == reflect.TypeFor[time.Time]():
 		t, err := time.Parse(time.RFC3339, text)
 		if err != nil {

@@ -51,6 +51,9 @@ func (s schemas) of(t reflect.Type) object {
 // ref describes a struct once, by the name of its type.
 func (s schemas) ref(t reflect.Type) object {
 	name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
+	if _, work, ok := strings.Cut(t.PkgPath(), "/work/"); ok { // a workload's own Attempt is another than a job's
+		name = strings.ToUpper(work[:1]) + work[1:] + name
+	}
 	to := object{"$ref": "#/components/schemas/" + name}
 	if _, ok := s[name]; ok {
 		return to

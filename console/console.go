@@ -18,6 +18,7 @@ import (
 	"github.com/ebbhq/ebb/access"
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/work/webhook"
 )
 
 //go:embed page asset
@@ -32,6 +33,8 @@ type Config struct {
 	// Policies are those of the configured file, sealed; the presets that none
 	// of them replaces are shown beside them.
 	Policies []policy.Policy
+	// Webhooks sends events; nil = there are no pages of endpoints.
+	Webhooks webhook.Ops
 	// Secure marks the session's cookie for TLS alone.
 	Secure bool
 	// Now is the time that ages are told by. Default: the machine's.
