@@ -6,9 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 )
 
 // defaultConfig is read where it exists and no other is named.
@@ -28,32 +27,46 @@ type settings struct {
 
 // settings reads the configuration file; a missing default one is empty.
 func (a *app) settings() (settings, error) {
-	path, named := a.config, a.config != ""
-	if env, ok := a.lookup("EBB_CONFIG"); ok && !named && env != "" {
-		path, named = env, true
+	s, _, err := a.configured()
+	return s, err
+}
+
+// configPath is the configuration file and who named it; from is empty where
+// nobody did.
+func (a *app) configPath() (path, from string) {
+	if a.config != "" {
+		return a.config, "--config"
 	}
-	if !named {
-		path = defaultConfig
+	if env, _ := a.lookup("EBB_CONFIG"); env != "" {
+		return env, "EBB_CONFIG"
 	}
+	return defaultConfig, ""
+}
+
+// configured reads the configuration file with the place of each value.
+func (a *app) configured() (settings, []placed, error) {
+	path, from := a.configPath()
 	src, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && !named {
-		return settings{}, nil
+	if errors.Is(err, fs.ErrNotExist) && from == "" {
+		return settings{}, nil, nil
 	}
 	if err != nil {
-		return settings{}, usage(fmt.Errorf("config: %w", err), "ebb --config FILE …")
+		return settings{}, nil, usage(fmt.Errorf("config: %w", err), "ebb --config FILE …")
 	}
 	var s settings
-	if err := yaml.UnmarshalWithOptions(src, &s, yaml.Strict()); err != nil {
-		return settings{}, usage(fmt.Errorf("config: %s: %w", path, err), "the keys are: policies, db, key_file")
+	values, err := decodeStrict(path, src, &s)
+	if err != nil {
+		return settings{}, nil, usage(fmt.Errorf("config: %w", err), "the keys are: "+strings.Join(keysOf(reflect.TypeFor[settings]()), ", "))
 	}
-	if s.Policies != "" && !filepath.IsAbs(s.Policies) {
-		s.Policies = filepath.Join(filepath.Dir(path), s.Policies)
+	beside := func(at string) string {
+		if at == "" || filepath.IsAbs(at) {
+			return at
+		}
+		return filepath.Join(filepath.Dir(path), at)
 	}
-	if s.KeyFile != "" && !filepath.IsAbs(s.KeyFile) {
-		s.KeyFile = filepath.Join(filepath.Dir(path), s.KeyFile)
+	s.Policies, s.KeyFile = beside(s.Policies), beside(s.KeyFile)
+	if at, ok := strings.CutPrefix(s.DB, "sqlite:"); ok {
+		s.DB = "sqlite:" + beside(at)
 	}
-	if at, ok := strings.CutPrefix(s.DB, "sqlite:"); ok && at != "" && !filepath.IsAbs(at) {
-		s.DB = "sqlite:" + filepath.Join(filepath.Dir(path), at)
-	}
-	return s, nil
+	return s, values, nil
 }

@@ -51,21 +51,26 @@ type schemaStep struct {
 // database returns what --db, EBB_DB, the configuration or, last, the default
 // names.
 func (a *app) database() (database, error) {
-	at, from := a.db, "--db"
-	if env, ok := a.lookup("EBB_DB"); at == "" && ok {
-		at, from = env, "EBB_DB"
-	}
-	if at == "" {
-		s, err := a.settings()
-		if err != nil {
-			return database{}, err
-		}
-		at, from = s.DB, "db of the configuration"
-	}
-	if at == "" {
-		at = "sqlite:"
+	at, from, err := a.databaseURL()
+	if err != nil {
+		return database{}, err
 	}
 	return a.parseDB(at, from)
+}
+
+// databaseURL is the database's URL and who named it.
+func (a *app) databaseURL() (at, from string, err error) {
+	if a.db != "" {
+		return a.db, "--db", nil
+	}
+	if env, _ := a.lookup("EBB_DB"); env != "" {
+		return env, "EBB_DB", nil
+	}
+	s, err := a.settings()
+	if err != nil || s.DB != "" {
+		return s.DB, "db of the configuration", err
+	}
+	return "sqlite:", "default", nil
 }
 
 // parseDB reads a URL of a database.
