@@ -1,0 +1,199 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/work/fetch"
+	"github.com/ebbhq/ebb/work/fetch/input"
+)
+
+// fetchFlags are what `ebb fetch` can be told. What has a JSON name is kept
+// with the fetch, so that whoever goes on with it need not repeat it.
+type fetchFlags struct {
+	inputs []string
+	format string
+	column string
+	dir    string
+	dry    bool
+
+	Policy      string        `json:"policy"`
+	Concurrency int           `json:"concurrency,omitempty"`
+	Spacing     time.Duration `json:"spacing_ns,omitempty"`
+	Timeout     time.Duration `json:"timeout_ns,omitempty"`
+	Waiver      string        `json:"waiver,omitempty"`
+	Name        string        `json:"name,omitempty"`
+	Agent       string        `json:"agent,omitempty"`
+	Headers     []string      `json:"headers,omitempty"`
+	MaxSize     int64         `json:"max_size,omitempty"`
+	Fresh       bool          `json:"fresh,omitempty"`
+	Sync        bool          `json:"fsync,omitempty"`
+	Speed       float64       `json:"speed,omitempty"`
+}
+
+const fetchLong = `Get every page of a list and prove it, without hurting the site.
+
+URLs come from arguments, from files (-i), from standard input (-i -), from a
+sitemap, or from a column of a CSV file, whose other columns are carried along
+into the report. Pages become files below DIR/pages, with DIR/index.jsonl and
+DIR/manifest-sha256.txt beside them. The ledger in DIR/.ebb makes it durable:
+after an interruption, or kill -9, the same command goes on where it ended, and
+what is finished is not fetched again. When a fetch has ended, the same command
+begins the next one, which asks the server only for what has changed.
+
+A page that fails is tried again as the policy says: within its worker's slot,
+then in waves after a cooldown. The policy polite, the default, also stops
+calling a host that is overloaded, probes it, and resumes gently; scrape is
+seed 000 to the letter, without that gate.
+
+With --db postgres://… many machines share one fetch: give all the same --name.
+
+Exit codes: 0 complete; 1 it could not be done; 2 wrong usage or unreadable
+input; 3 incomplete: some pages could not be had; 4 parked: some wait for a
+person; 130 interrupted: the same command goes on.`
+
+func (a *app) fetchCommand() *cobra.Command {
+	f := &fetchFlags{}
+	c := &cobra.Command{
+		Use:   "fetch [-i FILE] [URL…] -o DIR",
+		Short: "Fetch many pages, in waves, gently and completely (seed 000)",
+		Long:  fetchLong,
+		Example: `  ebb fetch -i urls.txt -o votes
+  ebb fetch -i votes.csv --column link -o votes --policy scrape
+  ebb fetch -i https://example.org/sitemap.xml -o site --dry-run
+  ebb fetch status votes
+  ebb fetch explain https://example.org/a votes
+  ebb fetch retry --class timeout votes`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 && len(f.inputs) == 0 && f.dir == "" {
+				return c.Help()
+			}
+			return a.fetchAll(c, f, args)
+		},
+	}
+	a.fetchFlagsOf(c, f)
+	c.AddCommand(a.fetchStatusCommand(), a.fetchExplainCommand(), a.fetchRetryCommand())
+	return c
+}
+
+func (a *app) fetchFlagsOf(c *cobra.Command, f *fetchFlags) {
+	flags := c.Flags()
+	flags.StringArrayVarP(&f.inputs, "input", "i", nil, "file of URLs, - for standard input, or a sitemap's URL; may be repeated")
+	flags.StringVar(&f.format, "format", "", "of the input: lines, csv or sitemap (default: by its name and first byte)")
+	flags.StringVar(&f.column, "column", "", "column of a CSV file that holds the URLs, by name or number (default url)")
+	flags.StringVarP(&f.dir, "output", "o", "", "directory of the pages and the ledger")
+	flags.BoolVar(&f.dry, "dry-run", false, "print the schedule and the time it will take; fetch nothing")
+	flags.StringVar(&f.Policy, "policy", fetch.DefaultPolicy, "policy by name, or FILE#NAME")
+	flags.IntVar(&f.Concurrency, "concurrency", 0, "requests at once (default: the policy's)")
+	flags.DurationVar(&f.Spacing, "spacing", 0, "between starts (default: the policy's; -1ns = none)")
+	flags.DurationVar(&f.Timeout, "timeout", 0, "of one try, body included (default: the policy's)")
+	flags.StringVar(&f.Waiver, "waive", "", "reason why the floors of politeness do not hold; recorded")
+	flags.StringVar(&f.Name, "name", "", "of the fetch, where machines share --db (default: DIR's own name)")
+	flags.StringVar(&f.Agent, "user-agent", fetch.DefaultAgent, "who we say we are")
+	flags.StringArrayVarP(&f.Headers, "header", "H", nil, "header of every request, NAME: VALUE; may be repeated")
+	flags.Int64Var(&f.MaxSize, "max-size", 0, "most bytes of a page, unpacked (default 1 GiB)")
+	flags.BoolVar(&f.Fresh, "fresh", false, "fetch pages whole, even those that have not changed since the last fetch")
+	flags.BoolVar(&f.Sync, "fsync", false, "make each page safe against a power cut before it counts as done")
+	flags.Float64Var(&f.Speed, "speed", 0, "run policy time so many times faster, for demonstrations")
+	_ = flags.MarkHidden("speed") // the flag exists
+}
+
+// check refuses what cannot work before anything is made.
+func (f *fetchFlags) check() error {
+	switch {
+	case f.dir == "" && !f.dry:
+		return usage(errors.New("fetch: no directory for the pages"), "ebb fetch -i urls.txt -o DIR")
+	case f.Speed < 0 || f.Speed > 1000:
+		return usage(fmt.Errorf("fetch: --speed %g is out of range", f.Speed), "1 to 1000")
+	case f.Concurrency < 0:
+		return usage(fmt.Errorf("fetch: --concurrency %d", f.Concurrency), "1 or more")
+	}
+	switch input.Format(f.format) {
+	case input.Auto, input.Lines, input.CSV, input.Sitemap:
+	default:
+		return usage(fmt.Errorf("fetch: --format %q", f.format), "lines, csv or sitemap")
+	}
+	for _, h := range f.Headers {
+		if name, _, ok := strings.Cut(h, ":"); !ok || strings.TrimSpace(name) == "" {
+			return usage(fmt.Errorf("fetch: --header %q", h), `--header "Name: value"`)
+		}
+	}
+	return nil
+}
+
+// policy is the policy with what the flags change of it.
+func (f *fetchFlags) policy(a *app) (policy.Policy, error) {
+	e, err := a.entry(f.Policy)
+	if err != nil {
+		return policy.Policy{}, err
+	}
+	if e, err = a.effective(e); err != nil {
+		return policy.Policy{}, err
+	}
+	p := e.Policy
+	if f.Concurrency > 0 {
+		p.Concurrency, p.Batch = f.Concurrency, max(p.Batch, f.Concurrency)
+		if p.PerTarget.Concurrency > 0 {
+			p.PerTarget.Concurrency = f.Concurrency
+		}
+	}
+	if f.Spacing != 0 {
+		p.Spacing = max(0, f.Spacing)
+	}
+	if f.Timeout > 0 {
+		p.Timeout = f.Timeout
+	}
+	p, err = policy.Seal(p)
+	if err != nil {
+		return p, usage(fmt.Errorf("fetch: %w", err), "ebb policy show "+f.Policy)
+	}
+	return p, nil
+}
+
+func (f *fetchFlags) header() http.Header {
+	h := http.Header{}
+	for _, text := range f.Headers {
+		name, value, _ := strings.Cut(text, ":")
+		h.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return h
+}
+
+// name of the fetch.
+func (f *fetchFlags) name() (string, error) {
+	if f.Name != "" {
+		return f.Name, nil
+	}
+	full, err := filepath.Abs(f.dir)
+	return filepath.Base(full), err
+}
+
+// settings are the flags as they are kept.
+func (f *fetchFlags) settings() json.RawMessage {
+	text, err := json.Marshal(f)
+	if err != nil { // plain values
+		panic(err)
+	}
+	return text
+}
+
+// sources are where the URLs come from.
+func (f *fetchFlags) sources(args []string) []input.Source {
+	var all []input.Source
+	for _, name := range f.inputs {
+		all = append(all, input.Source{Name: name, Format: input.Format(f.format), Column: f.column})
+	}
+	if len(args) > 0 {
+		all = append(all, input.Arguments(args...))
+	}
+	return all
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ebbhq/ebb/clock"
+	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/work/fetch"
+	"github.com/ebbhq/ebb/work/fetch/input"
+)
+
+// fetchAll is `ebb fetch` itself.
+func (a *app) fetchAll(c *cobra.Command, f *fetchFlags, args []string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	if f.dry {
+		return a.fetchDry(c, f, args)
+	}
+	return a.fetching(c.Context(), f, func(ctx context.Context, o fetch.Options, show *fetchShow) (*fetch.Runner, error) {
+		r, err := fetch.Open(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		show.runner(r)
+		sources := f.sources(args)
+		if now := r.Fetch(); len(sources) == 0 {
+			if now.Phase == fetch.Loading {
+				return r, usage(fmt.Errorf("fetch: %s: no URLs, and nothing to go on with", f.dir), "ebb fetch -i urls.txt -o "+f.dir)
+			}
+			return r, nil
+		}
+		return r, a.loadInput(ctx, r, sources, f)
+	})
+}
+
+// loadInput takes the URLs in. What is no URL is an item too, and is reported
+// as one that failed; a source that cannot be read is wrong usage.
+func (a *app) loadInput(ctx context.Context, r *fetch.Runner, sources []input.Source, f *fetchFlags) error {
+	never := func(string) (bool, error) { return false, nil } // the ledger knows
+	reader := input.Read(sources, input.Options{Open: a.opener(ctx, f.Agent), Seen: never})
+	err := r.Load(ctx, withBad(reader.All()))
+	var bad *input.Error
+	if errors.As(err, &bad) {
+		return usage(fmt.Errorf("fetch: %w", err), "mend the input and run the same command again: what was taken in is kept")
+	}
+	if err == nil && reader.Count().Read == 0 {
+		return usage(errors.New("fetch: there is no URL in the input"), "ebb fetch -i urls.txt -o "+f.dir)
+	}
+	return err
+}
+
+// withBad turns lines that are no URLs into items that will fail as such.
+func withBad(all iter.Seq2[input.Item, error]) iter.Seq2[input.Item, error] {
+	return func(yield func(input.Item, error) bool) {
+		for item, err := range all {
+			var bad *input.Error
+			if errors.As(err, &bad) && !bad.Fatal {
+				item, err = input.Item{URL: bad.Text, Source: bad.Source, Line: bad.Line}, nil
+			}
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+// opener opens what an input names.
+func (a *app) opener(ctx context.Context, agent string) func(string) (io.ReadCloser, error) {
+	return func(name string) (io.ReadCloser, error) {
+		switch {
+		case name == "-":
+			return io.NopCloser(a.stdin), nil
+		case !strings.HasPrefix(name, "http://") && !strings.HasPrefix(name, "https://"):
+			return os.Open(name)
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, name, nil)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("User-Agent", agent)
+		client := &http.Client{Timeout: time.Minute}
+		resp, err := client.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode != http.StatusOK {
+			return nil, errors.Join(fmt.Errorf("http status %d", resp.StatusCode), resp.Body.Close())
+		}
+		return resp.Body, nil
+	}
+}
+
+// fetching opens directory and ledger, lets begin make the runner, runs it and
+// reports.
+func (a *app) fetching(ctx context.Context, f *fetchFlags, begin func(context.Context, fetch.Options, *fetchShow) (*fetch.Runner, error)) (err error) {
+	p, err := f.policy(a)
+	if err != nil {
+		return err
+	}
+	dir, err := fetch.OpenDir(f.dir, fetch.DirOptions{Sync: f.Sync})
+	if err != nil {
+		return a.dirError(f.dir, err)
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	s, exclusive, err := a.ledger(ctx, f.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closed(s, err)) }()
+	name, err := f.name()
+	if err != nil {
+		return err
+	}
+	show := a.newFetchShow()
+	o := fetch.Options{
+		Store: s, Name: name, Policy: p, Sink: dir, Exclusive: exclusive, Agent: f.Agent, Header: f.header(), MaxBody: f.MaxSize,
+		Conditional: !f.Fresh, Waiver: f.Waiver, Observe: show.event, Settings: f.settings(),
+		Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	if f.Speed > 0 {
+		o.Clock = clock.Scaled{Start: time.Now(), Factor: f.Speed}
+	}
+	r, err := begin(ctx, o, show)
+	if err != nil {
+		return fetchFailed(ctx, f.dir, err)
+	}
+	stop := show.start()
+	err = r.Run(ctx)
+	stop()
+	if err != nil {
+		return fetchFailed(ctx, f.dir, err)
+	}
+	done := r.Fetch()
+	if err := dir.Manifest(done.ID); err != nil {
+		return err
+	}
+	return a.fetchEnded(ctx, s, f.dir, &done)
+}
+
+// ledger opens the store of a fetch: the directory's own, unless --db names
+// another. The directory's own is nobody else's while it is locked.
+func (a *app) ledger(ctx context.Context, dir string) (store.Store, bool, error) {
+	db := sqliteDatabase(fetch.Ledger(dir))
+	if a.db != "" {
+		var err error
+		if db, err = a.parseDB(a.db, "--db"); err != nil {
+			return nil, false, err
+		}
+	}
+	s, err := db.open(ctx)
+	if err != nil {
+		return nil, false, interrupted(ctx, db.unreachable(err))
+	}
+	return s, a.db == "", nil
+}
+
+func (a *app) dirError(dir string, err error) error {
+	if errors.Is(err, fetch.ErrBusy) {
+		return &failed{code: exitNo, err: err, try: "ebb fetch status " + dir}
+	}
+	return &failed{code: exitNo, err: err, try: "a directory that this user can write to"}
+}
+
+// fetchFailed gives an error of a run its exit code.
+func fetchFailed(ctx context.Context, dir string, err error) error {
+	var f *failed
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &f):
+		return err
+	case errors.Is(err, fetch.ErrLocal):
+		return &failed{code: exitNo, err: err, try: "free what is in the way, then ebb fetch -o " + filepath.Clean(dir)}
+	case errors.Is(err, fetch.ErrNone):
+		return &failed{code: exitNo, err: err, try: "ebb fetch -i urls.txt -o " + filepath.Clean(dir)}
+	}
+	return &failed{code: exitNo, err: err, try: "the same command again: it goes on where it ended"}
+}
+
+// fetchEnded prints the account and turns it into the exit code.
+func (a *app) fetchEnded(ctx context.Context, s store.Store, dir string, f *fetch.Fetch) error {
+	if f.Tally == nil {
+		return fmt.Errorf("fetch: %s has not ended", f.ID)
+	}
+	if !a.json {
+		if err := a.printFetch(ctx, s, f); err != nil {
+			return err
+		}
+	}
+	return verdictOf(f, dir)
+}
+
+// verdictOf is the exit code of an account.
+func verdictOf(f *fetch.Fetch, dir string) error {
+	switch t := f.Tally; {
+	case f.Complete():
+		return nil
+	case t.Parked > 0:
+		return &failed{code: exitParked, err: fmt.Errorf("fetch: %d of %d pages are parked", t.Parked, t.Input), try: "ebb fetch report " + dir + ", then ebb fetch retry --class parked " + dir}
+	default:
+		missing := t.Input - t.OK - t.Unchanged
+		return &failed{code: exitIncomplete, err: fmt.Errorf("fetch: incomplete: %d of %d pages could not be had", missing, t.Input), try: "ebb fetch report " + dir + ", then ebb fetch retry " + dir}
+	}
+}

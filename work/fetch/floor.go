@@ -1,0 +1,32 @@
+package fetch
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ebbhq/ebb/policy"
+)
+
+// What no policy undercuts without a recorded waiver: at most 20 starts a
+// second and 16 connections for one host.
+const (
+	floorSpacing     = 50 * time.Millisecond
+	floorConcurrency = 16
+)
+
+// CheckFloors refuses a policy that would press a host harder than the floors
+// of politeness allow, unless somebody gave a reason.
+func CheckFloors(p *policy.Policy, waiver string) error {
+	if waiver != "" {
+		return nil
+	}
+	if rate := p.PerTarget.Rate; p.Spacing < floorSpacing && (rate <= 0 || rate > float64(time.Second/floorSpacing)) {
+		return fmt.Errorf("fetch: policy %s: spacing %s is under the floor of %s between starts for a host; raise spacing, set per_target.rate to 20 or less, or give a waiver with its reason",
+			p.Name, p.Spacing, floorSpacing)
+	}
+	if p.Concurrency > floorConcurrency && (p.PerTarget.Concurrency <= 0 || p.PerTarget.Concurrency > floorConcurrency) {
+		return fmt.Errorf("fetch: policy %s: %d connections are over the floor's %d for a host; set per_target.concurrency, or give a waiver with its reason",
+			p.Name, p.Concurrency, floorConcurrency)
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package fetch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/store"
+)
+
+// Outcome is where a URL stands in the account of a fetch.
+type Outcome string
+
+const (
+	OK        Outcome = "ok"        // fetched and kept
+	Unchanged Outcome = "unchanged" // the server says that what we have still holds
+	Permanent Outcome = "permanent" // the same request would fail again
+	Soft      Outcome = "soft"      // an error page that says 200, or a page without content; quarantined
+	Robots    Outcome = "robots"    // robots.txt forbids it
+	Exhausted Outcome = "exhausted" // tries and waves are used up, or it was held too long
+	Parked    Outcome = "parked"    // waits for a person
+	Cancelled Outcome = "cancelled" // told not to
+	Pending   Outcome = "pending"   // not done yet
+)
+
+// Outcomes lists all, in the order of reports.
+func Outcomes() []Outcome {
+	return []Outcome{OK, Unchanged, Permanent, Soft, Robots, Exhausted, Parked, Cancelled, Pending}
+}
+
+// outcomeOf puts a job into the account.
+func outcomeOf(state job.State, cause job.Cause, class failure.Class, unchanged bool) Outcome {
+	switch state {
+	case job.Succeeded:
+		if unchanged {
+			return Unchanged
+		}
+		return OK
+	case job.Parked:
+		return Parked
+	case job.Cancelled:
+		return Cancelled
+	case job.Failed:
+	default:
+		return Pending
+	}
+	switch {
+	case class == failure.PolicyDenied:
+		return Robots
+	case class == failure.SoftError || class == failure.Empty:
+		return Soft
+	case cause == retry.CauseFatal:
+		return Permanent
+	}
+	return Exhausted
+}
+
+// Tally is the account of a fetch.
+type Tally struct {
+	Input     int64 `json:"input"` // all URLs: of the input, and found by following links
+	OK        int64 `json:"ok"`
+	Unchanged int64 `json:"unchanged"`
+	Permanent int64 `json:"permanent"`
+	Soft      int64 `json:"soft"`
+	Robots    int64 `json:"robots"`
+	Exhausted int64 `json:"exhausted"`
+	Parked    int64 `json:"parked"`
+	Cancelled int64 `json:"cancelled"`
+	Pending   int64 `json:"pending"`
+}
+
+func (t *Tally) of(o Outcome) *int64 {
+	switch o {
+	case OK:
+		return &t.OK
+	case Unchanged:
+		return &t.Unchanged
+	case Permanent:
+		return &t.Permanent
+	case Soft:
+		return &t.Soft
+	case Robots:
+		return &t.Robots
+	case Exhausted:
+		return &t.Exhausted
+	case Parked:
+		return &t.Parked
+	case Cancelled:
+		return &t.Cancelled
+	}
+	return &t.Pending
+}
+
+// Of returns how many URLs have the outcome.
+func (t Tally) Of(o Outcome) int64 { return *t.of(o) }
+
+// ErrUnbalanced says that the account does not add up: URLs were lost or
+// counted twice. It is a fault of Ebb.
+var ErrUnbalanced = errors.New("fetch: the account does not add up")
+
+// Check holds that every URL of the input has exactly one outcome.
+func (t Tally) Check() error {
+	var sum int64
+	for _, o := range Outcomes() {
+		sum += t.Of(o)
+	}
+	if sum != t.Input {
+		return fmt.Errorf("%w: %d URLs, but outcomes of %d", ErrUnbalanced, t.Input, sum)
+	}
+	return nil
+}
+
+// Share is the part of the input that is here; 1 where there was none.
+func (t Tally) Share() float64 {
+	if t.Input == 0 {
+		return 1
+	}
+	return float64(t.OK+t.Unchanged) / float64(t.Input)
+}
+
+// Count makes the account of a fetch from the rows of its jobs, and checks it
+// against the queue's own counters and the input.
+func Count(ctx context.Context, s store.Reader, f *Fetch) (Tally, error) {
+	counts, err := countsOf(ctx, s, f.Queue())
+	if err != nil {
+		return Tally{}, err
+	}
+	t := Tally{Input: total(counts), Pending: counts[job.Queued] + counts[job.Running]}
+	if !f.Follows && f.Phase != Loading {
+		t.Input = f.Input
+	}
+	states := []job.State{job.Failed, job.Parked, job.Cancelled}
+	if f.Conditional {
+		states = append(states, job.Succeeded)
+	} else {
+		t.OK = counts[job.Succeeded]
+	}
+	for _, state := range states {
+		if counts[state] == 0 {
+			continue
+		}
+		err := Each(ctx, s, f, state, func(p Page) error {
+			*t.of(p.Outcome)++
+			return nil
+		})
+		if err != nil {
+			return t, err
+		}
+	}
+	return t, t.Check()
+}
+
+// Page is one URL of a fetch, for reports.
+type Page struct {
+	Job     job.Job
+	Args    pageArgs
+	Kept    Kept // of what was fetched
+	Outcome Outcome
+}
+
+// pageOf reads a job back.
+func pageOf(j job.Job) (Page, error) {
+	p := Page{Job: j}
+	if err := json.Unmarshal(j.Args, &p.Args); err != nil {
+		return p, fmt.Errorf("fetch: job %s: %w", j.ID(), err)
+	}
+	if len(j.Result) > 0 {
+		if err := json.Unmarshal(j.Result, &p.Kept); err != nil {
+			return p, fmt.Errorf("fetch: job %s: result: %w", j.ID(), err)
+		}
+	}
+	p.Outcome = outcomeOf(j.State, j.Cause, j.LastClass, p.Kept.Unchanged)
+	return p, nil
+}
+
+// Each calls do for every page of the fetch in the state; of any state if it
+// is empty. The newest come first.
+func Each(ctx context.Context, s store.Reader, f *Fetch, state job.State, do func(Page) error) error {
+	const most = 1000
+	for page := (store.Page{Limit: most}); ; {
+		jobs, err := s.List(ctx, store.Filter{State: state, Batch: f.ID}, page)
+		if err != nil {
+			return fmt.Errorf("fetch: %s: %w", f.ID, err)
+		}
+		for _, j := range jobs {
+			p, err := pageOf(j)
+			if err != nil {
+				return err
+			}
+			if err := do(p); err != nil {
+				return err
+			}
+		}
+		if len(jobs) < most {
+			return nil
+		}
+		page.Before = jobs[len(jobs)-1].Seq
+	}
+}
