@@ -57,6 +57,7 @@ var order = []layer{
 	{dir: "worker"},
 	{dir: "engine"},
 	{dir: "engine/enginetest", support: true},
+	{dir: "warc"},
 	{dir: "work/*"},
 	{dir: "telemetry"},
 	{dir: "telemetry/otlp"},
