@@ -68,6 +68,7 @@ SIGTERM and SIGINT drain: nothing new is taken, what runs may end. Exit codes:
 	c.Flags().StringVar(&f.key, "tls-key", "", "PEM file of the certificate's key")
 	c.Flags().BoolVar(&f.insecure, "insecure-listen", false, "listen beyond loopback without TLS")
 	a.keyFlag(c)
+	a.webhookFlags(c)
 	return c
 }
 
