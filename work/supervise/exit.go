@@ -147,8 +147,18 @@ func (e *Exit) words() string {
 	return text
 }
 
+var telling = regexp.MustCompile(notRecognised + "|" + diskFull)
+
+// lastLine is the last line that says something, or the first that says what
+// is wrong with the command or the disk.
 func lastLine(tail string) string {
 	lines := strings.Split(strings.TrimSpace(tail), "\n")
+	for i := range lines {
+		if telling.MatchString(lines[i]) {
+			lines = lines[:i+1]
+			break
+		}
+	}
 	for i := len(lines) - 1; i >= 0; i-- {
 		if line := strings.TrimSpace(lines[i]); line != "" {
 			if len(line) > 300 {

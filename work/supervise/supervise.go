@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -153,3 +154,7 @@ type Event struct {
 	Verdict *Verdict    `json:"verdict,omitempty"`
 	Text    string      `json:"text,omitempty"`
 }
+
+// Lock takes a file's lock, which ends with the process; nil if another
+// process has it.
+func Lock(path string) (*os.File, error) { return tryLock(path) }
