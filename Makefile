@@ -55,7 +55,8 @@ lint: ## golangci-lint, as .golangci.yml says
 # it, but for the one of runs side by side.
 .PHONY: unit
 unit: ## the tests, with the race detector unless RACE=0; PKG=./policy/... narrows
-	@scripts/need postgresql-15 prometheus
+	@scripts/need postgresql-15 prometheus chromium
+	@scripts/npm-part axe-core@4.14.0
 	@mkdir -p .cache; rm -f $(RESULTS) $(TESTLOG); \
 	race=(); if [[ $(RACE) != 0 ]]; then race=(-race); export CGO_ENABLED=1; \
 		command -v "$${CC:-gcc}" >/dev/null || scripts/need gcc libc6-dev; fi; \

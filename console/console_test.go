@@ -14,6 +14,7 @@ import (
 	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/console"
 	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/store/memory"
 )
 
@@ -23,7 +24,7 @@ var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 type site struct {
 	*testing.T
 	handler http.Handler
-	store   *memory.Store
+	store   store.Store
 	clock   *clock.Fake
 	ops     engine.Ops
 	cookie  string
@@ -31,15 +32,21 @@ type site struct {
 
 func open(t *testing.T, change ...func(*console.Config)) *site {
 	t.Helper()
-	s := &site{T: t, clock: clock.NewFake(t0)}
-	s.store = memory.New(memory.Config{Clock: s.clock})
+	c := clock.NewFake(t0)
+	return over(t, memory.New(memory.Config{Clock: c}), c, change...)
+}
+
+// over is a console over the store.
+func over(t *testing.T, keeps store.Store, c *clock.Fake, change ...func(*console.Config)) *site {
+	t.Helper()
+	s := &site{T: t, clock: c, store: keeps}
 	s.ops = engine.New(s.store, nil, engine.Config{Clock: s.clock, Actor: "maya"})
-	c := console.Config{Ops: s.ops, Now: s.clock.Now}
+	config := console.Config{Ops: s.ops, Now: s.clock.Now}
 	for _, f := range change {
-		f(&c)
+		f(&config)
 	}
 	var err error
-	if s.handler, err = console.New(c); err != nil {
+	if s.handler, err = console.New(config); err != nil {
 		t.Fatal(err)
 	}
 	return s

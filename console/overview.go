@@ -21,11 +21,16 @@ type queueRow struct {
 func (q queueRow) N(state string) int64 { return q.Counts[job.State(state)] }
 
 type overviewBody struct {
-	Queues []queueRow
-	Totals map[string]int64
-	Lag    time.Duration // the longest of any queue
-	Paused int
-	Kinds  []engine.Kind
+	Verdict verdict
+	Recent  engine.Recent
+	Drawn   *endings
+	Meter   meter
+	Queues  []queueRow
+	Totals  map[string]int64
+	Lag     time.Duration // the longest of any queue
+	LagOf   string        // the queue that has it
+	Paused  int
+	Kinds   []engine.Kind
 	// Workers are the processes that serve the first queues.
 	Workers []engine.Worker
 	Groups  []engine.Group
@@ -45,7 +50,9 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) error {
 		for state, n := range q.Counts {
 			b.Totals[string(state)] += n
 		}
-		b.Lag = max(b.Lag, q.Lag)
+		if q.Lag > b.Lag {
+			b.Lag, b.LagOf = q.Lag, q.Name
+		}
 		if q.Paused {
 			b.Paused++
 		}
@@ -63,6 +70,11 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	b.Groups = groups
+	if b.Recent, err = s.Ops.Recent(ctx, queues(r)); err != nil {
+		return err
+	}
+	b.Drawn, b.Meter = drawEndings(&b.Recent), drawMeter(b.Recent.DeadRate(), b.Recent.Accepted)
+	b.Verdict = b.judge()
 	return s.show(w, r, http.StatusOK, "overview.html", page{Title: "Overview", Nav: "overview", Body: b})
 }
 

@@ -44,6 +44,10 @@ func (s *server) words() template.FuncMap {
 		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"count":   count,
 		"seconds": seconds,
+		"percent": percent,
+		"rate":    rate,
+		"says":    func(text, word string) bool { return strings.HasPrefix(text, word+":") },
+		"clock":   func(t time.Time) string { return t.UTC().Format("15:04") },
 		"short":   plot.Short,
 		"lag":     coarse,
 		"told":    sentence,
@@ -81,8 +85,8 @@ func coarse(d time.Duration) string {
 
 func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
-	if d < time.Second {
-		return d.Round(time.Millisecond).String()
+	if 0 < d && d < time.Second {
+		return strconv.FormatInt(max(d.Milliseconds(), 1), 10) + " ms"
 	}
 	return coarse(d)
 }

@@ -2,24 +2,48 @@
 // those parts are swapped. Without this script the page reads the same, once.
 "use strict";
 const every = 5000;
-async function refresh() {
-  const parts = document.querySelectorAll("[data-live]");
-  if (parts.length === 0) return;
-  const busy = [...parts].some((p) => p.contains(document.activeElement)) || String(getSelection()) !== "";
-  if (!document.hidden && !busy) {
-    try {
-      const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-      if (answer.ok && !answer.redirected) {
-        const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-        for (const p of parts) {
-          const next = fresh.getElementById(p.id);
-          if (next && next.innerHTML !== p.innerHTML) p.replaceChildren(...next.childNodes);
-        }
-      }
-    } catch {
-      // The server is away: the page stays as it is, and asks again.
-    }
-  }
-  setTimeout(refresh, every);
+const parts = [...document.querySelectorAll("[data-live]")];
+
+// tell says in the head of the page whether what is shown is of now.
+function tell(text, away) {
+  const pulse = document.getElementById("pulse");
+  if (pulse.textContent !== text) pulse.textContent = text;
+  pulse.hidden = false;
+  pulse.classList.toggle("away", away);
+  pulse.classList.remove("fresh");
+  if (!away) requestAnimationFrame(() => pulse.classList.add("fresh"));
 }
-setTimeout(refresh, every);
+
+// swap replaces a part and leaves the reader where he was: how far lists were
+// scrolled, what was unfolded.
+function swap(part, next) {
+  if (!next || next.innerHTML === part.innerHTML) return;
+  const scrolled = [...part.querySelectorAll(".list")].map((l) => l.scrollLeft);
+  const unfolded = [...part.querySelectorAll("details")].map((d) => d.open);
+  part.replaceChildren(...next.childNodes);
+  part.querySelectorAll(".list").forEach((l, i) => { l.scrollLeft = scrolled[i] || 0; });
+  part.querySelectorAll("details").forEach((d, i) => { d.open = unfolded[i] || false; });
+}
+
+let asking = false;
+async function refresh() {
+  if (asking || document.hidden || parts.some((p) => p.contains(document.activeElement)) || String(getSelection()) !== "") return;
+  asking = true;
+  try {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (answer.status === 401) return tell("logged out: load the page again", true);
+    if (!answer.ok || answer.redirected) return tell("not up to date", true);
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const p of parts) swap(p, fresh.getElementById(p.id));
+    tell("live", false);
+  } catch {
+    tell("the server is away", true); // the page stays as it is, and asks again
+  } finally {
+    asking = false;
+  }
+}
+
+if (parts.length > 0) {
+  tell("live", false);
+  setInterval(refresh, every);
+}
