@@ -16,16 +16,20 @@ import (
 	"github.com/ebbhq/ebb/work/fetch/input"
 )
 
-// rapidly is scrape without the waits between starts, for tests on loopback.
-func rapidly(t testing.TB) policy.Policy {
-	t.Helper()
+// hasty is scrape without the waits between starts, for tests on loopback.
+func hasty() (policy.Policy, error) {
 	p := policy.MustPreset("scrape")
 	p.Spacing, p.Waves.Spacing, p.Concurrency = 0, 0, 16
-	sealed, err := policy.Seal(p)
+	return policy.Seal(p)
+}
+
+func rapidly(t testing.TB) policy.Policy {
+	t.Helper()
+	p, err := hasty()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sealed
+	return p
 }
 
 func urls(list ...string) iter.Seq2[input.Item, error] {

@@ -186,7 +186,7 @@ func (r *Runner) Load(ctx context.Context, items iter.Seq2[input.Item, error]) e
 
 // pageJob is the job of one page.
 func (r *Runner) pageJob(a pageArgs) (job.New, error) {
-	a.URL = strings.ToValidUTF8(strings.TrimSpace(a.URL), "\uFFFD")
+	a.URL = cleaned(a.URL)
 	target := ""
 	if normal, err := scope.Normalize(a.URL); err == nil {
 		a.URL = normal
@@ -202,6 +202,9 @@ func (r *Runner) pageJob(a pageArgs) (job.New, error) {
 		Unique: nameOf(a.URL), UniqueScope: job.UniqueInQueue, UniqueFor: forEver,
 	}, nil
 }
+
+// cleaned makes any text storable.
+func cleaned(url string) string { return strings.ToValidUTF8(strings.TrimSpace(url), "\uFFFD") }
 
 // nameOf is the short name of a URL of any length.
 func nameOf(url string) string {
