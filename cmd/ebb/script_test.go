@@ -56,7 +56,7 @@ func TestScriptsOnPostgreSQL(t *testing.T) {
 func onStore(t *testing.T, dir string, database func() string) {
 	testscript.Run(t, testscript.Params{
 		Dir:  dir,
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"id": nameIDs},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"id": nameIDs, "setid": wordOf},
 		Setup: func(e *testscript.Env) error {
 			hurry(e)
 			e.Setenv("DB", database())
@@ -79,6 +79,24 @@ func nameIDs(ts *testscript.TestScript, neg bool, names []string) {
 		}
 		ts.Setenv(names[i], id)
 	}
+}
+
+// wordOf is the command "setid NAME FILE [LINE]": it sets NAME to the id on the
+// file's line, the first unless told: its first word, or the one after
+// "delivery".
+func wordOf(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: setid NAME FILE [LINE]")
+	}
+	line := 1
+	if len(args) > 2 {
+		line = int(args[2][0] - '0')
+	}
+	words := strings.Fields(strings.Split(ts.ReadFile(args[1]), "\n")[line-1])
+	if words[0] == "delivery" {
+		words = words[1:]
+	}
+	ts.Setenv(args[0], words[0])
 }
 
 // hurry keeps programs built with the race detector from waiting for a second

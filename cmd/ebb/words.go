@@ -37,7 +37,7 @@ func plural(noun string, n int) string {
 	switch {
 	case n == 1:
 		return noun
-	case noun == "retry", noun == "try", noun == "anomaly":
+	case noun == "retry", noun == "try", noun == "anomaly", noun == "delivery":
 		return noun[:len(noun)-1] + "ies"
 	}
 	return noun + "s"
