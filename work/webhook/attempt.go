@@ -103,14 +103,14 @@ func redact(h http.Header, own []string) map[string]string {
 type tracer struct {
 	clock clock.Clock
 
-	mu                         sync.Mutex
-	begun                      time.Time
-	dnsAt, connectAt, tlsAt    time.Time
-	dns, connect, handshake    time.Duration
-	connected, wrote, answered bool
-	firstByte                  time.Duration
-	remote                     string
-	reused                     bool
+	mu                      sync.Mutex
+	begun                   time.Time
+	dnsAt, connectAt, tlsAt time.Time
+	dns, connect, handshake time.Duration
+	connected, answered     bool
+	firstByte               time.Duration
+	remote                  string
+	reused                  bool
 }
 
 func newTracer(c clock.Clock) *tracer { return &tracer{clock: c, begun: c.Now()} }

@@ -11,18 +11,17 @@ import (
 // digits.
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// newID returns an id that sorts by its time: the prefix, 48 bits of
-// milliseconds, 72 random ones.
+// newID returns an id that sorts by its time, and those of one process as they
+// were made: the prefix, 56 bits of microseconds, 64 random ones.
 func (s *Service) newID(prefix string, at time.Time) (string, error) {
 	var b [15]byte
-	var ms [8]byte
-	binary.BigEndian.PutUint64(ms[:], uint64(at.UnixMilli()))
-	copy(b[:6], ms[2:])
-	if _, err := io.ReadFull(s.config.Rand, b[6:]); err != nil {
+	var micros [8]byte
+	binary.BigEndian.PutUint64(micros[:], uint64(s.tick(at.UnixMicro())))
+	copy(b[:7], micros[1:])
+	if _, err := io.ReadFull(s.config.Rand, b[7:]); err != nil {
 		return "", fmt.Errorf("webhook: id: %w", err)
 	}
-	text := make([]byte, 0, len(prefix)+24)
-	text = append(text, prefix...)
+	text := append(make([]byte, 0, len(prefix)+24), prefix...)
 	var acc uint64
 	bits := 0
 	for _, x := range b {
@@ -33,4 +32,15 @@ func (s *Service) newID(prefix string, at time.Time) (string, error) {
 		}
 	}
 	return string(text), nil
+}
+
+// tick returns an instant that no id of this process has had.
+func (s *Service) tick(micros int64) int64 {
+	for {
+		last := s.lastID.Load()
+		next := max(micros, last+1)
+		if s.lastID.CompareAndSwap(last, next) {
+			return next
+		}
+	}
 }

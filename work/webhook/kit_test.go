@@ -4,11 +4,11 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/store/memory"
+	"github.com/ebbhq/ebb/store/sqlite"
 	"github.com/ebbhq/ebb/worker"
 )
 
@@ -80,6 +81,22 @@ func newRig(t *testing.T, change ...func(*Config, *worker.Config)) *rig {
 		r.Close()
 	})
 	return r
+}
+
+// onDisk keeps the rig in SQLite.
+func onDisk(t *testing.T) func(*Config, *worker.Config) {
+	return func(c *Config, _ *worker.Config) {
+		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "ebb.db"), sqlite.Options{WakeEvery: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		c.Store = s
+	}
 }
 
 // stillRig is a rig whose worker does not run.
@@ -178,10 +195,10 @@ func (r *rig) await(id string, want string) DeliveryShown {
 		if string(d.State) == want {
 			return d
 		}
-		select {
-		case <-r.t.Context().Done():
-			r.t.Fatal(fmt.Errorf("delivery %s is %s, want %s", id, d.State, want))
-		case <-time.After(5 * time.Millisecond):
-		}
+		r.pause()
 	}
 }
+
+// pause is a moment between two looks; a test that looks for ever ends by
+// go test's own timeout.
+func (r *rig) pause() { <-time.After(2 * time.Millisecond) }

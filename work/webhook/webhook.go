@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/ebbhq/ebb/clock"
@@ -215,6 +216,7 @@ type Service struct {
 	cache    *cache
 	health   *watch
 	log      *journal
+	lastID   atomic.Int64 // the instant of the newest id, in microseconds
 }
 
 // New returns webhook delivery over the store. It refuses a config that
