@@ -55,7 +55,7 @@ lint: ## golangci-lint, as .golangci.yml says
 # it, but for the one of runs side by side.
 .PHONY: unit
 unit: ## the tests, with the race detector unless RACE=0; PKG=./policy/... narrows
-	@scripts/need postgresql-15 prometheus chromium
+	@scripts/need postgresql-15 prometheus chromium wget
 	@scripts/npm-part axe-core@4.14.0
 	@mkdir -p .cache; rm -f $(RESULTS) $(TESTLOG); \
 	race=(); if [[ $(RACE) != 0 ]]; then race=(-race); export CGO_ENABLED=1; \
@@ -83,6 +83,11 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 .PHONY: test-crash
 test-crash: ## real workers on both databases: 100 kill -9 over 20,000 jobs, 100 SIGSTOPs, restarts, a full disk
 	EBB_CRASH=full go test -tags crash -count=1 -timeout 60m -v ./crashtest | { grep -v '^=== ' || true; }
+
+.PHONY: test-supervise
+test-supervise: ## supervised crawls with a real wget: 100 kill -9 of the supervisor, a failing site of 2,000 pages, a full disk
+	@scripts/need wget prometheus
+	EBB_SUPERVISE=full go test -count=1 -timeout 30m -v ./work/supervise ./cmd/ebb -run 'Supervis|Crawl|Watches|Interrupt|Disk' | { grep -v '^=== ' || true; }
 
 .PHONY: test-histories
 test-histories: ## 10,000 seeded histories over the in-memory store, and every safeguard missed when gone
