@@ -79,6 +79,29 @@ func TestBrowserActs(t *testing.T) {
 		t.Errorf("ordered %+v", all)
 	}
 
+	b.open("/jobs")
+	b.do(chromedp.SetValue(chromedp.CSS("[name=state]"), "queued"))
+	b.fill("target", crm)
+	b.press("Filter")
+	b.press("Cancel…")
+	b.sees("Cancel: 16 jobs?", "queued · target "+crm)
+	b.press("Cancel: all that match")
+	b.sees("Begun.")
+	if !ask[bool](b, `(async () => { for (let i = 0; i < 500; i++) { await refresh(); if (document.querySelector("#bulks .state.done")) return true; } return false; })()`) {
+		t.Errorf("the act does not end:\n%s", b.text())
+	}
+	b.sees("16", "No job matches.")
+	if list, err := w.ops.Jobs(t.Context(), engine.Filter{Target: crm, State: job.Cancelled}, engine.Page{}); err != nil || len(list.Jobs) != 16 {
+		t.Errorf("%d jobs are cancelled, %v", len(list.Jobs), err)
+	}
+
+	b.open("/jobs?key=order-")
+	b.sees("order-17", "order-18")
+	b.press("Run now…")
+	b.sees("Run now: 2 jobs?", "key with “order-”")
+	b.press("Leave them")
+	b.sees("order-18")
+
 	b.open("/simulate")
 	b.fill("minutes", "2")
 	b.fill("arrival", "2")

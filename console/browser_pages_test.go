@@ -19,6 +19,7 @@ var browserPages = []struct {
 	{"/", []string{"Overview", "More dies than was promised", "Due and waiting", "How jobs ended", "hooks", "the amount <0> & currency", "worker-1"}},
 	{"/jobs", []string{"Jobs", "report", "421 try again later"}},
 	{"/jobs?state=failed&kind=bill", []string{"bill", "fatal"}},
+	{"/jobs?key=order", []string{"key order-17", "Cancel…"}},
 	{"/jobs/{died}", []string{"Job {died}", "failed", "the amount <0> & currency", "Start 1"}},
 	{"/jobs/{waiting}", []string{"paused", "order-17", "It has not been started yet."}},
 	{"/jobs/{running}", []string{"running", "Cancel"}},

@@ -52,6 +52,7 @@ type server struct {
 	pages    map[string]*template.Template
 	cross    *http.CrossOriginProtection
 	playing  chan struct{} // bounds the simulations at a time
+	bulks    bulks
 }
 
 // maxPlaying is how many simulations run at a time; further ones are refused.
@@ -115,6 +116,8 @@ func (s *server) routes() map[string]handler {
 		"POST /target/pause":     s.ordered(s.pauseTarget),
 		"POST /target/resume":    s.ordered(s.resumeTarget),
 		"POST /dead/redrive":     s.ordered(s.redrive),
+		"POST /jobs/all":         s.ordered(s.all),
+		"POST /jobs/all/stop":    s.ordered(s.stopAll),
 	}
 }
 

@@ -33,7 +33,7 @@ func (s *server) dead(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	cursor := r.URL.Query().Get("cursor")
-	list, err := s.Ops.Dead(r.Context(), f, engine.Page{Cursor: cursor, Limit: pageSize})
+	list, err := s.Ops.Dead(r.Context(), f, listPage(cursor))
 	if err != nil {
 		return err
 	}

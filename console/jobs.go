@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/ebbhq/ebb/access"
 	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/job"
 )
 
@@ -22,8 +24,23 @@ type listBody struct {
 	Jobs   []engine.Job
 	Next   string // address of the rows that follow
 	First  string // address of the newest, where this page is not theirs
-	Search string // the filter as a query
+	// Looked: it ended where it had looked at many jobs, and older ones may
+	// match as well.
+	Looked bool
 }
+
+// jobsBody is the page of all jobs.
+type jobsBody struct {
+	*listBody
+	Classes  []string
+	Known    *names // nil where not all may be seen
+	Acts     []act
+	Redrives bool // they can be redriven
+	Bulks    []bulkSeen
+}
+
+// names are what a filter can be chosen from.
+type names struct{ Kinds, Queues []string }
 
 var states = []string{string(job.Queued), string(job.Running), string(job.Succeeded), string(job.Failed), string(job.Parked), string(job.Cancelled)}
 
@@ -37,7 +54,7 @@ func (s *server) filter(r *http.Request) (engine.Filter, error) {
 	word := func(key string) string { return strings.TrimSpace(q.Get(key)) }
 	f := engine.Filter{
 		State: job.State(word("state")), Kind: word("kind"), Queue: word("queue"), Target: word("target"),
-		Class: word("class"), Fingerprint: word("fingerprint"), Batch: word("batch"),
+		Class: word("class"), Fingerprint: word("fingerprint"), Batch: word("batch"), Key: word("key"),
 	}
 	if own := queues(r); own != nil && f.Queue == "" {
 		f.Queue = own[0]
@@ -54,7 +71,7 @@ func query(f engine.Filter) url.Values {
 	v := url.Values{}
 	for key, value := range map[string]string{
 		"state": string(f.State), "kind": f.Kind, "queue": f.Queue, "target": f.Target,
-		"class": f.Class, "fingerprint": f.Fingerprint, "batch": f.Batch,
+		"class": f.Class, "fingerprint": f.Fingerprint, "batch": f.Batch, "key": f.Key,
 	} {
 		if value != "" {
 			v.Set(key, value)
@@ -72,17 +89,49 @@ func (s *server) jobs(w http.ResponseWriter, r *http.Request) error {
 		return &refusal{http.StatusBadRequest, "The state must be one of: " + strings.Join(states, ", ") + "."}
 	}
 	cursor := r.URL.Query().Get("cursor")
-	list, err := s.Ops.Jobs(r.Context(), f, engine.Page{Cursor: cursor, Limit: pageSize})
+	list, err := s.Ops.Jobs(r.Context(), f, listPage(cursor))
 	if err != nil {
 		return err
 	}
-	b := s.list(r, "/jobs", f, list, cursor)
+	b := &jobsBody{
+		listBody: s.list(r, "/jobs", f, list, cursor), Acts: s.offered(f.State), Bulks: s.bulks.seen(queues(r)),
+		Redrives: f.State == job.Failed || f.State == job.Parked,
+	}
+	for _, c := range failure.Classes() {
+		b.Classes = append(b.Classes, c.String())
+	}
+	if queues(r) == nil {
+		if b.Known, err = s.names(r.Context()); err != nil {
+			return err
+		}
+	}
 	return s.show(w, r, http.StatusOK, "jobs.html", page{Title: "Jobs", Nav: "jobs", Body: b})
+}
+
+// listPage is the part of a list that one page shows.
+func listPage(cursor string) engine.Page {
+	return engine.Page{Cursor: cursor, Limit: pageSize, Rows: engine.PageRows}
+}
+
+func (s *server) names(ctx context.Context) (*names, error) {
+	kinds, err := s.Ops.Kinds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	queues, err := s.Ops.Queues(ctx)
+	n := &names{}
+	for _, k := range kinds {
+		n.Kinds = append(n.Kinds, k.Name)
+	}
+	for _, q := range queues {
+		n.Queues = append(n.Queues, q.Name)
+	}
+	return n, err
 }
 
 func (s *server) list(r *http.Request, path string, f engine.Filter, list engine.Jobs, cursor string) *listBody {
 	q := query(f)
-	b := &listBody{Filter: f, States: states, Queues: queues(r), Jobs: list.Jobs, Search: q.Encode()}
+	b := &listBody{Filter: f, States: states, Queues: queues(r), Jobs: list.Jobs, Looked: list.Next != "" && len(list.Jobs) < pageSize}
 	if cursor != "" {
 		b.First = path + "?" + q.Encode()
 	}

@@ -23,6 +23,8 @@ var notices = map[string]string{
 	"cancelled": "The job is cancelled; if it was running, it is told to stop.",
 	"paused":    "Paused: nothing more starts. What runs already runs on.",
 	"resumed":   "Resumed.",
+	"begun":     "Begun. It goes on in the background; this page shows how far it is.",
+	"stopped":   "Stopped where it was: what was done is done.",
 	"redriven":  "The redrive is ordered. Workers carry it out.",
 }
 

@@ -80,11 +80,17 @@ func kept(t *testing.T) (*site, *access.Keeper) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.handler, err = console.New(console.Config{Ops: s.ops, Keeper: k, Now: s.clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.reopen(k, s.ops)
 	return s, k
+}
+
+// reopen makes the console anew, with sessions.
+func (s *site) reopen(k *access.Keeper, ops engine.Ops) {
+	s.Helper()
+	var err error
+	if s.handler, err = console.New(console.Config{Ops: ops, Keeper: k, Now: s.clock.Now}); err != nil {
+		s.Fatal(err)
+	}
 }
 
 func fatal(context.Context, *worker.Task) error {

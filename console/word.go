@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/policy/plot"
 )
 
@@ -46,6 +47,7 @@ func (s *server) words() template.FuncMap {
 		"seconds": seconds,
 		"percent": percent,
 		"rate":    rate,
+		"search":  func(f engine.Filter) template.URL { return template.URL(query(f).Encode()) }, //nolint:gosec // encoded
 		"says":    func(text, word string) bool { return strings.HasPrefix(text, word+":") },
 		"clock":   func(t time.Time) string { return t.UTC().Format("15:04") },
 		"short":   plot.Short,
