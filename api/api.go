@@ -11,6 +11,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/ebbhq/ebb/access"
@@ -34,8 +35,8 @@ type Config struct {
 	Webhooks webhook.Ops
 	// MaxBody is the most bytes of a request's body. Default 1 MiB.
 	MaxBody int64
-	// Ready says whether the server can do its work, for /readyz. Default: it
-	// can.
+	// Ready says whether the server can do its work, for /readyz; what an
+	// Unready says is told. Default: it can.
 	Ready func(context.Context) error
 	// Clock ages idempotency keys. Default: the machine's.
 	Clock clock.Clock
@@ -54,6 +55,7 @@ type server struct {
 	mux    *http.ServeMux
 	routes []route
 	cross  *http.CrossOriginProtection
+	full   atomic.Bool // the last write that failed found no room on the disk
 }
 
 // New returns the handler of /v1/*, /openapi.json, /healthz and /readyz.
@@ -86,24 +88,27 @@ func New(c Config) (http.Handler, error) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(document)
 	})
-	root.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, health{"ok"}) })
+	root.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, health{Status: "ok"}) })
 	root.HandleFunc("GET /readyz", s.ready)
 	return strict(root), nil
 }
 
 type health struct {
 	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
 }
 
 func (s *server) ready(w http.ResponseWriter, r *http.Request) {
-	if s.Ready != nil {
-		if err := s.Ready(r.Context()); err != nil {
-			s.Log.Warn("not ready", "error", err)
-			reply(w, http.StatusServiceUnavailable, health{"unavailable"})
-			return
-		}
+	err := s.room(r.Context())
+	if err == nil && s.Ready != nil {
+		err = s.Ready(r.Context())
 	}
-	reply(w, http.StatusOK, health{"ok"})
+	if err != nil {
+		s.Log.Warn("not ready", "error", err)
+		reply(w, http.StatusServiceUnavailable, health{"unavailable", why(err)})
+		return
+	}
+	reply(w, http.StatusOK, health{Status: "ok"})
 }
 
 // table lists every route.

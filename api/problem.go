@@ -49,6 +49,9 @@ func (s *server) problemOf(r *http.Request, err error) *Problem {
 		return problem(http.StatusConflict, "conflict", "read it and order again", "%v", err)
 	case errors.Is(err, access.ErrUnknown):
 		return unauthorized()
+	case isFull(err):
+		s.Log.Error("no room", "method", r.Method, "path", r.URL.Path, "error", err)
+		return s.noRoom()
 	}
 	if r.Context().Err() == nil {
 		s.Log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)

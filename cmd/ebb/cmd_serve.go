@@ -18,6 +18,7 @@ import (
 	"github.com/ebbhq/ebb/api"
 	"github.com/ebbhq/ebb/console"
 	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/telemetry"
 	"github.com/ebbhq/ebb/worker"
 )
@@ -122,6 +123,7 @@ type service struct {
 	work     []workload
 	keeper   *access.Keeper
 	draining atomic.Bool
+	full     atomic.Pointer[noRoom]
 	// polls ends with the order to stop: who waits for work is told to
 	// ask again.
 	polls    context.Context //nolint:containedctx // of the server's life, not of a call
@@ -156,14 +158,18 @@ func (a *app) assemble(on site, secure, loopback bool) (*service, error) {
 	v := &service{keeper: on.keeper}
 	v.polls, v.endPolls = context.WithCancel(context.Background())
 	t := telemetry.New(telemetry.Config{Store: s, Policies: policies, Clock: a.clock, Version: currentVersion(), Log: log.Handler()})
-	on.observe, on.ops = t.Observe, t.Ops(engine.New(s, policies, engine.Config{Actor: a.actor(), Clock: a.clock}))
-	v.leases = api.NewLeases(s, api.LeasesConfig{Policies: policies, Clock: a.clock, Version: currentVersion(), Observe: t.Observe, Log: log})
+	on.observe = func(e worker.Event) { v.note(e); t.Observe(e) }
+	on.ops = t.Ops(engine.New(s, policies, engine.Config{Actor: a.actor(), Clock: a.clock}))
+	v.leases = api.NewLeases(s, api.LeasesConfig{Policies: policies, Clock: a.clock, Version: currentVersion(), Observe: on.observe, Log: log})
 	if err := a.employ(v, on); err != nil {
 		return nil, err
 	}
 	ready := func(ctx context.Context) error {
 		if v.draining.Load() {
-			return errors.New("draining")
+			return api.Unready("draining")
+		}
+		if err := v.trouble(); err != nil {
+			return err
 		}
 		_, err := s.Now(ctx)
 		return err
@@ -209,6 +215,28 @@ func (a *app) employ(v *service, on site) error {
 	crew(v.work, &c)
 	v.upkeep, err = worker.New(on.store, c)
 	return err
+}
+
+// noRoom is a write of the upkeep that the disk had no room for.
+type noRoom struct {
+	at  time.Time
+	err error
+}
+
+// note remembers what keeps the server from its work.
+func (v *service) note(e worker.Event) {
+	if e.What == worker.Erred && failure.Classify(e.Err).Class == failure.DiskFull {
+		v.full.Store(&noRoom{time.Now(), e.Err})
+	}
+}
+
+// trouble is a full disk that the upkeep has met lately: it writes every few
+// seconds.
+func (v *service) trouble() error {
+	if n := v.full.Load(); n != nil && time.Since(n.at) < 10*time.Second {
+		return n.err
+	}
+	return nil
 }
 
 // polling ends the wait of a long poll when the server drains.
