@@ -195,7 +195,7 @@ func normalName(host string) (string, error) {
 		return "[" + addr.String() + "]", nil
 	}
 	name := unescape(host)
-	if strings.ContainsAny(name, " \x00/?#@:[]<>\\^|%\"'`{}") || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if strings.ContainsAny(name, " \x00/?#@:[]<>\\^|%\"'`{}*") || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return "", fmt.Errorf("host %q: has characters that no host name has", host)
 	}
 	ascii, err := hosts.ToASCII(name)
