@@ -56,7 +56,7 @@ lint: ## golangci-lint, as .golangci.yml says
 .PHONY: unit
 unit: ## the tests, with the race detector unless RACE=0; PKG=./policy/... narrows
 	@scripts/need postgresql-15 prometheus chromium wget
-	@scripts/npm-part axe-core@4.14.0
+	@scripts/npm-part axe-core@4.14.0 warcio@2.4.11
 	@mkdir -p .cache; rm -f $(RESULTS) $(TESTLOG); \
 	race=(); if [[ $(RACE) != 0 ]]; then race=(-race); export CGO_ENABLED=1; \
 		command -v "$${CC:-gcc}" >/dev/null || scripts/need gcc libc6-dev; fi; \
