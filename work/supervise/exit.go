@@ -44,6 +44,8 @@ type ExitRule struct {
 	Seen []string `json:"seen,omitempty" yaml:"seen"`
 	// Unseen are counters that must all be 0.
 	Unseen []string `json:"unseen,omitempty" yaml:"unseen"`
+	// Full: the disk that it works on is full now.
+	Full bool `json:"full,omitempty" yaml:"full"`
 	// NoArtifacts: nothing of success.artifacts is there.
 	NoArtifacts bool    `json:"no_artifacts,omitempty" yaml:"no_artifacts"`
 	Outcome     Outcome `json:"outcome" yaml:"outcome"`
@@ -76,7 +78,8 @@ type Exit struct {
 	Ran       time.Duration
 	Tail      string // last 64 KiB of its output
 	Counts    map[string]int64
-	Artifacts int // files that success.artifacts matches
+	Artifacts int  // files that success.artifacts matches
+	Full      bool // the disk that it works on is full
 }
 
 func (r *ExitRule) covers(e *Exit) bool {
@@ -87,6 +90,7 @@ func (r *ExitRule) covers(e *Exit) bool {
 	case len(r.Codes) > 0 && !slices.Contains(r.Codes, e.Code),
 		len(r.Signals) > 0 && !slices.Contains(r.Signals, e.Signal),
 		r.OOM && !e.OOM,
+		r.Full && !e.Full,
 		r.Under > 0 && e.Ran >= time.Duration(r.Under),
 		r.Over > 0 && e.Ran < time.Duration(r.Over),
 		len(r.Seen) > 0 && !some(r.Seen),

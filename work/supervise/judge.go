@@ -46,6 +46,9 @@ func (l *life) end(ctx context.Context, e ended) error {
 	return outcome
 }
 
+// fullBelow is what is left of a disk that counts as full.
+const fullBelow = 64 << 10
+
 // exitOf gathers what exit rules look at.
 func (l *life) exitOf(e ended) Exit {
 	x := Exit{Code: e.Code, Signal: e.Signal, OOM: e.OOM, StartErr: e.Error, Counts: l.meter.Counts()}
@@ -57,6 +60,11 @@ func (l *life) exitOf(e ended) Exit {
 	}
 	if !e.Began.IsZero() {
 		x.Ran = e.At.Sub(e.Began)
+	}
+	for _, path := range []string{l.spec.Cwd, l.spec.Dir} {
+		if free, err := freeBytes(path); err == nil && free < fullBelow {
+			x.Full = true
+		}
 	}
 	var tails []string
 	for _, t := range l.reader().tails {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/job"
-	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/store/memory"
 	"github.com/ebbhq/ebb/worker"
@@ -36,18 +35,37 @@ type kit struct {
 	store   store.Store
 	clock   clock.Clock
 	service *Service
-	policy  policy.Policy
 
 	mu     sync.Mutex
 	events []Event
+	hooks  map[EventKind]func()
 }
 
-// speed is how much faster policy time runs: 2 min of back-off are 0.4 s.
-const speed = 300
+// onEvent does something when the supervisor tells of such an event.
+func (k *kit) onEvent(what EventKind, do func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.hooks = map[EventKind]func(){what: do}
+}
 
-func newKit(t *testing.T, change ...func(*Config)) *kit {
+// await looks until something is so.
+func await(t *testing.T, so func() bool) {
 	t.Helper()
-	k := &kit{T: t, dir: t.TempDir(), clock: clock.Scaled{Start: time.Now(), Factor: speed}, policy: policy.MustPreset("annual-crawl")}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for until := time.Now().Add(time.Minute); !so(); <-tick.C {
+		if time.Now().After(until) {
+			t.Fatal("not so after a minute")
+		}
+	}
+}
+
+// newKit runs policy time 300 times faster: 2 min of back-off are 0.4 s.
+func newKit(t *testing.T, change ...func(*Config)) *kit { return newKitAt(t, 300, change...) }
+
+func newKitAt(t *testing.T, speed float64, change ...func(*Config)) *kit {
+	t.Helper()
+	k := &kit{T: t, dir: t.TempDir(), clock: clock.Scaled{Start: time.Now(), Factor: speed}}
 	k.store = memory.New(memory.Config{Clock: k.clock})
 	t.Cleanup(func() { _ = k.store.Close() })
 	k.service = k.newService(change...)
@@ -67,6 +85,9 @@ func (k *kit) newService(change ...func(*Config)) *Service {
 			k.mu.Lock()
 			defer k.mu.Unlock()
 			k.events = append(k.events, e)
+			if do := k.hooks[e.What]; do != nil {
+				do()
+			}
 		},
 	}
 	for _, f := range change {
@@ -96,7 +117,7 @@ func (k *kit) work(done func(Run) bool) Run {
 	k.Helper()
 	w, err := worker.New(k.store, worker.Config{
 		Handlers: map[string]worker.Handler{Kind: k.service.Handle}, Queues: []string{DefaultQueue},
-		Clock: k.clock, Seed: 1, Grace: time.Hour * speed, Drain: time.Second,
+		Clock: k.clock, Seed: 1, Grace: 1000 * time.Hour, Drain: time.Second,
 		Observe: func(e worker.Event) {
 			if e.What == worker.Settled {
 				k.Logf("settled: %s %s %v", e.To, e.Failure.Reason, e.Decision)

@@ -90,6 +90,7 @@ var generic = preset{
 		{Name: "rebooted", Signals: []string{signalReboot}, Outcome: OutcomeInterrupted},
 		{Name: "oom", OOM: true, Outcome: OutcomeRetry},
 		{Name: "disk_full", Log: diskFull, Codes: nonZero, Outcome: OutcomeDisk},
+		{Name: "disk_full", Full: true, Codes: nonZero, Outcome: OutcomeDisk},
 		{Name: "not_found", Codes: []int{126, 127}, Outcome: OutcomeConfig, Reason: ReasonConfig},
 		{Name: "usage", Log: notRecognised, Codes: nonZero, Under: Duration(60e9), Outcome: OutcomeConfig, Reason: ReasonConfig},
 		{Name: "machine", Log: infraFault, Codes: nonZero, Under: Duration(60e9), Outcome: OutcomeInfra},
@@ -135,6 +136,8 @@ var wget = preset{
 	},
 	exit: []ExitRule{
 		{Name: "wget.disk_full", Log: diskFull, Outcome: OutcomeDisk},
+		{Name: "wget.disk_full", Full: true, Outcome: OutcomeDisk},
+		{Name: "wget.warc", Log: `Could not open (?:temporary )?WARC|Error (?:opening|writing|duplicating) .*WARC|Could not (?:write|create) .*WARC`, Codes: nonZero, Outcome: OutcomeInfra},
 		{Name: "wget.usage", Codes: []int{2}, Outcome: OutcomeConfig, Reason: ReasonConfig},
 		{Name: "wget.no_url", Codes: []int{1}, Log: `missing URL|Unsupported scheme|Invalid URL|Bad port number`, Outcome: OutcomeConfig, Reason: ReasonConfig},
 		{Name: "wget.file", Codes: []int{3}, Outcome: OutcomeInfra},
