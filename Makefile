@@ -23,7 +23,7 @@ help: ## list the targets
 
 .PHONY: test
 test: ## all checks but containers and slow suites: format, vet, lint, build, tests, backoff guard
-	@MAKE="$(MAKE)" DONE_FROM=$(TESTLOG) scripts/phases tools fmt-check vet lint vuln build unit guard bench-check examples-check
+	@MAKE="$(MAKE)" DONE_FROM=$(TESTLOG) scripts/phases tools fmt-check vet lint vuln build test-openapi unit guard bench-check examples-check
 
 .PHONY: demo
 demo: build ## build ebb and watch it work
@@ -92,6 +92,10 @@ test-supervise: ## supervised crawls with a real wget: 100 kill -9 of the superv
 .PHONY: test-histories
 test-histories: ## 10,000 seeded histories over the in-memory store, and every safeguard missed when gone
 	EBB_HISTORIES=10000 go test -count=1 -timeout 10m -v ./store/memory/history | { grep -v '^=== ' || true; }
+
+.PHONY: test-openapi
+test-openapi: build ## what the server says of itself passes a public linter, and a client made from it drives a job
+	@scripts/openapi/check bin/ebb
 
 .PHONY: vuln
 vuln: ## known vulnerabilities in what we import, where their database can be reached
