@@ -28,6 +28,11 @@ var browserPages = []struct {
 	{"/queue?name=reports", []string{"by maya", "Resume"}},
 	{"/targets", []string{crm, "open"}},
 	{"/target?name=https%3A%2F%2Fcrm.example%2Fhook", []string{"open", "What waits", "Pause"}},
+	{"/endpoints", []string{"https://crm.example/in", "100", "they migrate", "it answered 410 Gone", "Add an endpoint"}},
+	{"/endpoints/{endpoint}", []string{"Acme's CRM", "of the last 6 succeeded", "Rotate the secret", "invoice.paid"}},
+	{"/endpoints/{down}", []string{"https://billing.example/webhooks", "breaker", "503"}},
+	{"/deliveries/{undelivered}", []string{"Start 1", "503", "Decided: retry", "Headers and answer", "Payload"}},
+	{"/deliveries/{delivered}", []string{"succeeded", "invoice.paid"}},
 	{"/policies", []string{"webhook", "lint passes"}},
 	{"/simulate", []string{"What would this policy do in an outage?"}},
 	{"/simulate?a=webhook&b=default&kind=errors&minutes=5&arrival=5&capacity=20&seed=1", []string{"webhook", "Seed 1."}},
@@ -36,7 +41,8 @@ var browserPages = []struct {
 
 // named puts the ids into a text.
 func (w *world) named(text string) string {
-	return strings.NewReplacer("{waiting}", w.waiting, "{died}", w.died, "{parked}", w.parked, "{running}", w.running, "{retried}", w.retried).Replace(text)
+	return strings.NewReplacer("{waiting}", w.waiting, "{died}", w.died, "{parked}", w.parked, "{running}", w.running, "{retried}", w.retried,
+		"{endpoint}", w.endpoint, "{down}", w.down, "{delivered}", w.delivered, "{undelivered}", w.undelivered).Replace(text)
 }
 
 func TestBrowserPages(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/ebbhq/ebb/access"
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/simulate/report"
 	"github.com/ebbhq/ebb/work/webhook"
 )
 
@@ -82,12 +83,18 @@ func New(c Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	mux.HandleFunc("GET /asset/chart.css", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/css; charset=utf-8")
+		_, _ = w.Write([]byte(report.CSS()))
+	})
 	mux.Handle("GET /asset/", http.StripPrefix("/asset/", http.FileServerFS(assets)))
 	mux.HandleFunc("GET /login", s.login)
 	mux.HandleFunc("POST /login", s.login)
 	mux.HandleFunc("POST /logout", s.logout)
-	for pattern, h := range s.routes() {
-		mux.Handle(pattern, s.known(h))
+	for _, routes := range []map[string]handler{s.routes(), s.webhookRoutes()} {
+		for pattern, h := range routes {
+			mux.Handle(pattern, s.known(h))
+		}
 	}
 	return strict(s.cross.Handler(mux)), nil
 }

@@ -26,6 +26,12 @@ var notices = map[string]string{
 	"begun":     "Begun. It goes on in the background; this page shows how far it is.",
 	"stopped":   "Stopped where it was: what was done is done.",
 	"redriven":  "The redrive is ordered. Workers carry it out.",
+
+	"hook_paused":   "Paused: its deliveries are kept and wait.",
+	"hook_resumed":  "Enabled. What was kept for it goes out.",
+	"hook_disabled": "Disabled. Its deliveries are parked: kept, and sent when it is resumed.",
+	"hook_tested":   "A test event is on its way.",
+	"hook_sent":     "It is on its way again.",
 }
 
 // ordered wraps what changes something: it needs a session. Forms of other

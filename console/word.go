@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,7 +55,7 @@ func (s *server) words() template.FuncMap {
 		"lag":     coarse,
 		"told":    sentence,
 		"text":    text,
-		"entries": func() []entry { return entries },
+		"entries": s.entries,
 		"pick":    func(list, value any) map[string]any { return map[string]any{"list": list, "value": value} },
 	}
 }
@@ -127,6 +128,15 @@ func sentence(text string) string {
 
 // entry is one page of the navigation.
 type entry struct{ Name, Path, Title string }
+
+// entries are the pages of this server.
+func (s *server) entries() []entry {
+	list := slices.Clone(entries)
+	if s.Webhooks != nil {
+		list = slices.Insert(list, len(list)-2, webhookEntry)
+	}
+	return list
+}
 
 var entries = []entry{
 	{"overview", "/", "Overview"},

@@ -40,6 +40,8 @@ type past struct {
 
 	// Ids of jobs, by what became of them.
 	waiting, died, parked, running, retried string
+	// Of webhooks: endpoints that are well and down, a delivery of each.
+	endpoint, down, delivered, undelivered string
 }
 
 const (
@@ -57,7 +59,9 @@ type worldPart struct {
 }
 
 // worldParts are the workloads of the world, one line each.
-var worldParts = []worldPart{}
+var worldParts = []worldPart{
+	webhookWorld,
+}
 
 // lived is the past of all worlds: it is lived once.
 var lived struct {
