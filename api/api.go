@@ -18,6 +18,7 @@ import (
 	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/work/document"
 	"github.com/ebbhq/ebb/work/webhook"
 )
 
@@ -33,6 +34,8 @@ type Config struct {
 	// Webhooks sends events; nil = the routes answer that this server has
 	// none.
 	Webhooks webhook.Ops
+	// Documents processes documents; nil as above.
+	Documents document.Ops
 	// MaxBody is the most bytes of a request's body. Default 1 MiB.
 	MaxBody int64
 	// Ready says whether the server can do its work, for /readyz; what an
@@ -115,7 +118,7 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 func (s *server) table() []route {
 	var all []route
 	for _, part := range [][]route{
-		s.jobRoutes(), s.queueRoutes(), s.kindRoutes(), s.targetRoutes(), s.periodicRoutes(), s.deadRoutes(), s.policyRoutes(), s.tokenRoutes(), s.leaseRoutes(), s.endpointRoutes(), s.eventRoutes(), s.deliveryRoutes(),
+		s.jobRoutes(), s.queueRoutes(), s.kindRoutes(), s.targetRoutes(), s.periodicRoutes(), s.deadRoutes(), s.policyRoutes(), s.tokenRoutes(), s.leaseRoutes(), s.endpointRoutes(), s.eventRoutes(), s.deliveryRoutes(), s.documentRoutes(),
 	} {
 		all = append(all, part...)
 	}

@@ -53,11 +53,11 @@ func (s *Service) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.starts, m.ended, m.retries, m.succeeded, m.invalid, m.raws, m.normalised, m.resumed, m.calls, m.tokens, m.cost}
 }
 
-func (m *meter) asked(provider, name string, took time.Duration, u model.Usage, cost Money) {
+func (m *meter) asked(provider, name string, took time.Duration, u model.Usage, cost money) {
 	m.calls.WithLabelValues(provider, name).Observe(took.Seconds())
 	m.tokens.WithLabelValues(provider, name, "input").Add(float64(u.Input))
 	m.tokens.WithLabelValues(provider, name, "output").Add(float64(u.Output))
-	m.cost.WithLabelValues(provider, name).Add(cost.Dollars())
+	m.cost.WithLabelValues(provider, name).Add(cost.dollars())
 }
 
 func (m *meter) refused(provider, reason string, kept bool) {

@@ -41,7 +41,7 @@ type row struct {
 	DoneAt     time.Time        `json:"done_at,omitzero"`
 	Calls      int              `json:"calls,omitempty"` // that a model answered
 	Usage      model.Usage      `json:"usage,omitzero"`
-	Cost       Money            `json:"cost,omitempty"`
+	Cost       money            `json:"cost,omitempty"`
 	Normalised []normalise.Step `json:"normalised,omitempty"`
 	Invalid    string           `json:"invalid,omitempty"` // why the last answer was refused
 	Raw        int              `json:"raw,omitempty"`     // bytes kept of it

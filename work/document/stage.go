@@ -52,7 +52,7 @@ type outcome struct {
 	Document string      `json:"document"`
 	Output   string      `json:"output"`
 	Usage    model.Usage `json:"usage"`
-	Cost     Money       `json:"cost"`
+	Cost     float64     `json:"cost"` // dollars
 }
 
 // start is one start of a document's job.
@@ -79,7 +79,7 @@ func (s *Service) Handle(ctx context.Context, t *worker.Task) error {
 			return err
 		}
 	}
-	t.SetResult(body(outcome{w.id, w.row.Output.String(), w.row.Usage, w.row.Cost}))
+	t.SetResult(body(outcome{w.id, w.row.Output.String(), w.row.Usage, w.row.Cost.dollars()}))
 	return nil
 }
 

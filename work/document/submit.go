@@ -241,6 +241,19 @@ func (s *Service) Allowed(in Submission) error {
 	return nil
 }
 
+// Guarded is the service for callers who may not use the server's own files
+// and buckets: submissions are held to the configured ones.
+func (s *Service) Guarded() Ops { return guarded{s} }
+
+type guarded struct{ *Service }
+
+func (g guarded) Submit(ctx context.Context, in Submission) (Batch, error) {
+	if err := g.Allowed(in); err != nil {
+		return Batch{}, err
+	}
+	return g.Service.Submit(ctx, in)
+}
+
 // ErrDenied is of a bucket that the server's settings do not list.
 var ErrDenied = errors.New("not below a bucket of this server's settings")
 

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,23 +16,38 @@ import (
 
 // Spent is what was asked of one model on one day (UTC).
 type Spent struct {
-	Day      string `json:"day"` // 2026-02-21
+	Day      string  `json:"day"` // 2026-02-21
+	Provider string  `json:"provider"`
+	Model    string  `json:"model"`
+	Calls    int64   `json:"calls"`
+	Input    int64   `json:"input_tokens"`
+	Output   int64   `json:"output_tokens"`
+	Cost     float64 `json:"cost"` // dollars
+}
+
+// tally is Spent as it is kept: its sums are exact.
+type tally struct {
+	Day      string `json:"day"`
 	Provider string `json:"provider"`
 	Model    string `json:"model"`
 	Calls    int64  `json:"calls"`
 	Input    int64  `json:"input_tokens"`
 	Output   int64  `json:"output_tokens"`
-	Cost     Money  `json:"cost"`
+	Cost     money  `json:"cost"`
 }
 
-func (s *Spent) add(o *Spent) {
+func (s *tally) spent() Spent {
+	return Spent{s.Day, s.Provider, s.Model, s.Calls, s.Input, s.Output, s.Cost.dollars()}
+}
+
+func (s *tally) add(o *tally) {
 	s.Calls += o.Calls
 	s.Input += o.Input
 	s.Output += o.Output
 	s.Cost += o.Cost
 }
 
-func (s *Spent) id() string { return s.Day + "/" + s.Provider + "/" + s.Model }
+func (s *tally) id() string { return s.Day + "/" + s.Provider + "/" + s.Model }
 
 const dayForm = "2006-01-02"
 
@@ -44,7 +60,7 @@ func (w *start) spend(r *row, u model.Usage, now time.Time) store.Record {
 	r.Usage.Input += u.Input
 	r.Usage.Output += u.Output
 	r.Cost += cost
-	spent := Spent{
+	spent := tally{
 		Day: now.UTC().Format(dayForm), Provider: w.provider.name, Model: w.pipeline.model,
 		Calls: 1, Input: u.Input, Output: u.Output, Cost: cost,
 	}
@@ -64,9 +80,9 @@ func (s *Service) Fold(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	var w store.Write
-	days := map[string]*Spent{}
+	days := map[string]*tally{}
 	for i := range list {
-		var one Spent
+		var one tally
 		if err := json.Unmarshal(list[i].Body, &one); err != nil {
 			return false, errCorrupt(usageKind, list[i].ID, err)
 		}
@@ -78,7 +94,7 @@ func (s *Service) Fold(ctx context.Context) (more bool, err error) {
 		w.Drops = append(w.Drops, store.Record{Kind: usageKind, ID: list[i].ID, Version: list[i].Version})
 	}
 	for id, sum := range days {
-		old, version, err := load[Spent](ctx, s, dayKind, id)
+		old, version, err := load[tally](ctx, s, dayKind, id)
 		if err != nil {
 			return false, err
 		}
@@ -107,7 +123,7 @@ func (s *Service) Usage(ctx context.Context, from, to string) ([]Spent, error) {
 			return nil, invalidf("document: day %q: want one such as 2026-02-21", day)
 		}
 	}
-	sum := map[string]*Spent{}
+	sum := map[string]*tally{}
 	for _, kind := range []string{dayKind, usageKind} {
 		if err := s.sum(ctx, kind, from, to, sum); err != nil {
 			return nil, err
@@ -115,14 +131,16 @@ func (s *Service) Usage(ctx context.Context, from, to string) ([]Spent, error) {
 	}
 	out := make([]Spent, 0, len(sum))
 	for _, one := range sum {
-		out = append(out, *one)
+		out = append(out, one.spent())
 	}
-	slices.SortFunc(out, func(a, b Spent) int { return strings.Compare(a.id(), b.id()) })
+	slices.SortFunc(out, func(a, b Spent) int {
+		return cmp.Or(strings.Compare(a.Day, b.Day), strings.Compare(a.Provider, b.Provider), strings.Compare(a.Model, b.Model))
+	})
 	return out, nil
 }
 
 // sum adds the records of a kind whose ids begin with a day.
-func (s *Service) sum(ctx context.Context, kind, from, to string, into map[string]*Spent) error {
+func (s *Service) sum(ctx context.Context, kind, from, to string, into map[string]*tally) error {
 	for after := from; ; {
 		list, err := s.store.Records(ctx, store.RecordFilter{Kind: kind, After: after, Limit: foldSize})
 		if err != nil {
@@ -133,7 +151,7 @@ func (s *Service) sum(ctx context.Context, kind, from, to string, into map[strin
 			if after[:min(len(after), len(to))] > to {
 				return nil
 			}
-			var one Spent
+			var one tally
 			if err := json.Unmarshal(list[i].Body, &one); err != nil {
 				return errCorrupt(kind, after, err)
 			}

@@ -80,7 +80,7 @@ type Document struct {
 	Normalised []normalise.Step `json:"normalised,omitempty"`
 	Calls      int              `json:"calls"` // of the model, that were answered
 	model.Usage
-	Cost Money `json:"cost"`
+	Cost float64 `json:"cost"` // dollars
 }
 
 // Providers lists those that can be asked.
@@ -225,7 +225,7 @@ func view(id string, r *row, j *job.Job) Document {
 	d := Document{
 		ID: id, Batch: r.Batch, Job: r.Job, State: job.Queued, Stage: StageRead, SubmittedAt: r.SubmittedAt,
 		Input: r.Input.String(), Output: r.Output.String(), Model: r.Model,
-		Invalid: r.Invalid, Raw: r.Raw, Normalised: r.Normalised, Calls: r.Calls, Usage: r.Usage, Cost: r.Cost,
+		Invalid: r.Invalid, Raw: r.Raw, Normalised: r.Normalised, Calls: r.Calls, Usage: r.Usage, Cost: r.Cost.dollars(),
 	}
 	if !r.AnsweredAt.IsZero() {
 		d.Stage = StageValidate
