@@ -199,7 +199,7 @@ func (s *server) play(ctx context.Context, o outage) (*ranSimulation, error) {
 	}
 	ran.Verdict = sentence(rep.Verdict())
 	ran.About = o.words(length)
-	ran.Charts = template.HTML(reportBody(rep.HTML())) //nolint:gosec // the report escapes every name
+	ran.Charts = template.HTML(rep.Body()) //nolint:gosec // the report escapes every name
 	return ran, nil
 }
 
@@ -233,12 +233,4 @@ func (o *outage) words(length time.Duration) string {
 		}
 	}
 	return ""
-}
-
-// reportBody takes the tables and charts out of a report's page: the console
-// has a head of its own.
-func reportBody(html string) string {
-	_, rest, _ := strings.Cut(html, "</header>\n")
-	body, _, _ := strings.Cut(rest, "</main>")
-	return body
 }

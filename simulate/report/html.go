@@ -6,8 +6,16 @@ import (
 	"strings"
 )
 
-//go:embed page.css
-var css string
+var (
+	//go:embed page.css
+	pageCSS string
+	//go:embed chart.css
+	chartCSS string
+)
+
+// CSS is the style of what Body writes. It takes its colours from variables
+// (--ink, --c0 and so on) that the page around it sets.
+func CSS() string { return chartCSS }
 
 // Widths of the drawings, in pixels: one for a column of a desk's screen, one
 // for a phone. The page shows the one that fits.
@@ -22,22 +30,34 @@ func (r *Report) HTML() string {
 	var b strings.Builder
 	b.WriteString("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
 	b.WriteString("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n")
-	fmt.Fprintf(&b, "<title>%s · ebb simulate</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n", escape(r.Name), css)
+	fmt.Fprintf(&b, "<title>%s · ebb simulate</title>\n<style>\n%s%s</style>\n</head>\n<body>\n<main>\n", escape(r.Name), pageCSS, chartCSS)
 	r.header(&b)
+	r.body(&b)
+	b.WriteString("</main>\n</body>\n</html>\n")
+	return b.String()
+}
+
+// Body is the tables, charts and notes of the report, for a page that has a
+// head of its own. Every name in it is escaped; it has no script and no style.
+func (r *Report) Body() string {
+	var b strings.Builder
+	r.body(&b)
+	return b.String()
+}
+
+func (r *Report) body(b *strings.Builder) {
 	b.WriteString("<section>\n<h2>Totals</h2>\n")
 	totals := r.totals()
-	totals.html(&b, "")
+	totals.html(b, "")
 	b.WriteString("</section>\n<section class=\"figures\">\n")
 	for _, f := range r.figures() {
-		f.html(&b)
+		f.html(b)
 	}
 	b.WriteString("</section>\n<section>\n<h2>Downstreams</h2>\n")
 	targets := r.targets()
-	targets.html(&b, "Requests; how they were answered; how many callers gave up before, and how many of those were served for nobody; requests for each job.")
+	targets.html(b, "Requests; how they were answered; how many callers gave up before, and how many of those were served for nobody; requests for each job.")
 	b.WriteString("</section>\n")
-	r.footer(&b)
-	b.WriteString("</main>\n</body>\n</html>\n")
-	return b.String()
+	r.footer(b)
 }
 
 func (r *Report) header(b *strings.Builder) {
