@@ -19,7 +19,6 @@ import (
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/simulate/report"
-	"github.com/ebbhq/ebb/simulate/report"
 	"github.com/ebbhq/ebb/work/webhook"
 )
 
@@ -84,10 +83,6 @@ func New(c Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	mux.HandleFunc("GET /asset/chart.css", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/css; charset=utf-8")
-		_, _ = w.Write([]byte(report.CSS()))
-	})
 	mux.HandleFunc("GET /asset/chart.css", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/css; charset=utf-8")
 		_, _ = w.Write([]byte(report.CSS()))
