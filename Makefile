@@ -97,6 +97,10 @@ test-histories: ## 10,000 seeded histories over the in-memory store, and every s
 test-openapi: build ## what the server says of itself passes a public linter, and a client made from it drives a job
 	@scripts/openapi/check bin/ebb
 
+.PHONY: test-webhook
+test-webhook: ## webhooks in full: 5,000 endpoints failing at once, 10,000 deliveries into a black hole, the outage, 50 kill -9 of the sender
+	EBB_WEBHOOK=full go test -count=1 -timeout 30m -v -run 'TestHerd|TestBlackHole|TestOutage|TestSlow|TestKill' ./work/webhook | { grep -v '^=== ' || true; }
+
 .PHONY: vuln
 vuln: ## known vulnerabilities in what we import, where their database can be reached
 	@scripts/vuln

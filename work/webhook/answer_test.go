@@ -367,7 +367,7 @@ func TestGuard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = New(Config{Store: memory.New(memory.Config{}), Seal: newSealer(t, 1), Policies: []policy.Policy{sealed}})
+		_, err = New(Config{Store: memory.New(memory.Config{}), Seal: newSealer(1), Policies: []policy.Policy{sealed}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want it refused for %s", name, err, c.want)
 		}

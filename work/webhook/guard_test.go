@@ -157,7 +157,7 @@ func TestSecretsAreSealed(t *testing.T) {
 	// With another key the secret cannot be opened: the delivery waits for a
 	// person, and nothing is sent unsigned.
 	got := receive(t, status(http.StatusOK))
-	other := newRig(t, func(c *Config, _ *worker.Config) { c.Store, c.Seal = r.store, newSealer(t, 2) })
+	other := newRig(t, func(c *Config, _ *worker.Config) { c.Store, c.Seal = r.store, newSealer(2) })
 	if _, err := r.Update(t.Context(), e.ID, Change{URL: &got.URL}); err != nil {
 		t.Fatal(err)
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -21,20 +23,25 @@ import (
 	"github.com/ebbhq/ebb/worker"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(senderVariable); path != "" {
+		fmt.Fprintln(os.Stderr, runSender(path))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // sealer is AES-GCM, as package access has it.
 type sealer struct{ aead cipher.AEAD }
 
-func newSealer(t testing.TB, key byte) sealer {
-	t.Helper()
+func newSealer(key byte) sealer {
 	block, err := aes.NewCipher([]byte{31: key})
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
 	return sealer{aead}
 }
@@ -104,7 +111,7 @@ func stillRig(t *testing.T, change ...func(*Config, *worker.Config)) *rig {
 	t.Helper()
 	r := &rig{t: t}
 	c := Config{
-		Store: memory.New(memory.Config{}), Seal: newSealer(t, 1), AllowNetworks: loopback,
+		Store: memory.New(memory.Config{}), Seal: newSealer(1), AllowNetworks: loopback,
 		Lookup: func(string) (string, bool) { return "", false },
 	}
 	w := worker.Config{Queues: []string{Queue}, Seed: 7, Observe: r.note}
