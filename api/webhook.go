@@ -10,6 +10,7 @@ import (
 	"github.com/ebbhq/ebb/access"
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/telemetry"
 	"github.com/ebbhq/ebb/work/webhook"
 )
 
@@ -204,6 +205,9 @@ func (s *server) eventRoutes() []route {
 			m, err := in.Body.message()
 			if err != nil {
 				return webhook.Event{}, err
+			}
+			if m.Trace == "" {
+				m.Trace = telemetry.Traceparent(ctx)
 			}
 			if m.Key == "" && in.Key != "" {
 				p, _ := access.PrincipalOf(ctx)

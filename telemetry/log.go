@@ -121,6 +121,12 @@ func attrsOf(e *worker.Event) []slog.Attr {
 			attrs = append(attrs, failedAttrs(e, class)...)
 		}
 	}
+	if e.What == worker.Expired {
+		text("to", string(e.To))
+	}
+	if e.HeldBy != "" {
+		attrs = append(attrs, slog.String("held_by", e.HeldBy), slog.Float64("held_s", seconds(e.Held)))
+	}
 	text("text", e.Text)
 	if e.Count != 0 {
 		attrs = append(attrs, slog.Int("count", e.Count))

@@ -23,6 +23,20 @@ func (t *Telemetry) Transport(base http.RoundTripper) http.RoundTripper {
 	return &outbound{base: base, tracer: t.spans.tracer}
 }
 
+// Incoming takes the caller's trace from a request's traceparent, so that what
+// is enqueued for it is seen below. Without a tracer it is next itself.
+func (t *Telemetry) Incoming(next http.Handler) http.Handler {
+	if t.spans == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if parent := r.Header.Get(traceparent); parent != "" {
+			r = r.WithContext(withTrace(r.Context(), parent))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 type outbound struct {
 	base   http.RoundTripper
 	tracer trace.Tracer

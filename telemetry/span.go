@@ -74,6 +74,9 @@ func (s *spans) start(name startName, e *worker.Event) {
 	if j.Target != "" {
 		span.SetAttributes(attribute.String("ebb.target", j.Target))
 	}
+	if e.HeldBy != "" {
+		span.SetAttributes(attribute.String("ebb.held_by", e.HeldBy), attribute.Float64("ebb.held_seconds", seconds(e.Held)))
+	}
 	if j.History.Crashes > 0 {
 		span.SetAttributes(attribute.Int("ebb.crashes", j.History.Crashes))
 	}

@@ -19,10 +19,14 @@ type Event struct {
 	// Failure and Decision are of Settled: zero where the job succeeded.
 	Failure  failure.Failure
 	Decision retry.Decision
-	// To is the state that Settled left behind.
+	// To is the state that Settled and Expired left behind.
 	To job.State
 	// Took is how long the handler ran.
 	Took time.Duration
+	// HeldBy is what held a Started job back before, and Held for how long it
+	// did so by what max_hold counts; empty and 0 = nothing did.
+	HeldBy string
+	Held   time.Duration
 	// Count is how many leases Reaped ended, jobs Redriven moved, Expired ended
 	// and Fired enqueued, and handlers that were given up and have not returned
 	// when one got Stuck.

@@ -23,6 +23,29 @@ type server struct {
 	calls []time.Time
 }
 
+// heard is the events of a fleet.
+type heard struct {
+	mu  sync.Mutex
+	all []Event
+}
+
+func (h *heard) note(e Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, e)
+}
+
+func (h *heard) of(what EventKind) (list []Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.all {
+		if e.What == what {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
 func (s *server) set(down error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +160,9 @@ func TestRetryAfterPausesForAll(t *testing.T) {
 		s := newStore()
 		f := failure.Failure{Class: failure.Throttled, RetryAfter: 45 * time.Second, Blame: failure.BlameTarget}
 		target := &server{down: &failure.Error{Failure: f}}
+		var told heard
 		fleet(t, s, 3, Config{
+			Observe: told.note,
 			Policies: []policy.Policy{breaking("b", func(p *policy.Policy) {
 				p.Breaker, p.PerTarget.Concurrency = policy.Breaker{}, 1
 			})},
@@ -162,6 +187,11 @@ func TestRetryAfterPausesForAll(t *testing.T) {
 		}
 		if row := ledger(t, s, seqs[1])[0]; row.Held != 45*time.Second || row.HeldBy != "retry_after" {
 			t.Errorf("held for %s by %q, want 45s by retry_after", row.Held, row.HeldBy)
+		}
+		for _, e := range told.of(Started) {
+			if e.Job.Seq == seqs[1] && (e.Held != 45*time.Second || e.HeldBy != "retry_after") {
+				t.Errorf("its start was told as held for %s by %q", e.Held, e.HeldBy)
+			}
 		}
 	})
 }
@@ -218,7 +248,8 @@ func TestMaxHold(t *testing.T) {
 					p.OnHoldEnd = policy.HoldPark
 				}
 			})
-			fleet(t, s, 2, Config{Policies: []policy.Policy{p}, Handlers: map[string]Handler{"k": target.handle}})
+			var told heard
+			fleet(t, s, 2, Config{Policies: []policy.Policy{p}, Handlers: map[string]Handler{"k": target.handle}, Observe: told.note})
 			seqs := enqueue(t, s, times(40, job.New{Kind: "k", Policy: "b", Target: "a"})...)
 			pass(5*time.Minute - time.Second)
 			queued := 0
@@ -248,6 +279,15 @@ func TestMaxHold(t *testing.T) {
 			}
 			if held < 30 || probes > 1 || probes == 1 && !park {
 				t.Errorf("%d were held to the end and %d go to see, want most and at most one", held, probes)
+			}
+			ended := 0
+			for _, e := range told.of(Expired) {
+				if ended += e.Count; e.To != want {
+					t.Errorf("%d ended and are told to be %s, want %s", e.Count, e.To, want)
+				}
+			}
+			if ended < held {
+				t.Errorf("%d were held to the end, %d were told of", held, ended)
 			}
 			if !park {
 				return

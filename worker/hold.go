@@ -37,7 +37,7 @@ const (
 // sweepResult is what a sweep found.
 type sweepResult struct {
 	nextAt time.Time // policy time of the next one; zero = with the next poll
-	ended  int
+	ended  endings
 	moved  bool // something was queued again
 }
 
@@ -70,8 +70,10 @@ func (l *loop) swept(found sweepResult, err error) {
 		return
 	}
 	l.sweepAt = found.nextAt
-	if found.ended > 0 {
-		l.tell(Event{What: Expired, Count: found.ended})
+	for _, to := range []job.State{job.Failed, job.Parked} {
+		if n := found.ended.of(to); n > 0 {
+			l.tell(Event{What: Expired, To: to, Count: n})
+		}
 	}
 	if found.moved {
 		l.wake()
@@ -114,9 +116,9 @@ func (w *Worker) sweep(ctx context.Context, now time.Time) (sweepResult, error) 
 			if err != nil {
 				return found, err
 			}
-			found.ended += n
+			found.ended = found.ended.and(n)
 			found.nextAt = earlier(found.nextAt, next)
-			if parked == 0 && n == 0 {
+			if parked == 0 && n == (endings{}) {
 				continue
 			}
 			moved, next, err := w.probeParked(ctx, g, now)
@@ -134,7 +136,7 @@ func (w *Worker) sweep(ctx context.Context, now time.Time) (sweepResult, error) 
 
 // endHeld ends what the target has held too long, and returns when to look
 // again; zero = nothing of it is held by what counts.
-func (w *Worker) endHeld(ctx context.Context, g *store.Gate, now time.Time) (ended int, next time.Time, err error) {
+func (w *Worker) endHeld(ctx context.Context, g *store.Gate, now time.Time) (ended endings, next time.Time, err error) {
 	if g.Disabled != "" {
 		return w.parkDisabled(ctx, g.Target)
 	}
@@ -153,7 +155,7 @@ func (w *Worker) endHeld(ctx context.Context, g *store.Gate, now time.Time) (end
 				continue
 			}
 			n, err := w.endAll(ctx, endingOf(p, store.Ending{Target: g.Target, Policy: name, DueBy: cutoff, Retries: isRetry}))
-			ended += n
+			ended = ended.and(n)
 			if err != nil {
 				return ended, next, err
 			}
@@ -162,10 +164,10 @@ func (w *Worker) endHeld(ctx context.Context, g *store.Gate, now time.Time) (end
 	if soon < 0 {
 		return ended, next, nil
 	}
-	if ended == 0 && soon < sweepEvery { // who else could it be?
+	if ended == (endings{}) && soon < sweepEvery { // who else could it be?
 		lanes, err := w.store.Lanes(ctx, g.Target, 1)
 		if err != nil || !slices.ContainsFunc(lanes, func(n store.Lane) bool { return n.Firsts+n.Retries > 0 }) {
-			return 0, next, err
+			return endings{}, next, err
 		}
 	}
 	next = now.Add(max(soon, sweepEvery))
@@ -176,7 +178,7 @@ func (w *Worker) endHeld(ctx context.Context, g *store.Gate, now time.Time) (end
 			next = least
 		}
 	}
-	return ended + n, next, err
+	return ended.and(n), next, err
 }
 
 // holdLeft is how long the present hold must still last until work that was
@@ -190,12 +192,12 @@ func holdLeft(s *gate.State, now time.Time, limit time.Duration, isRetry bool) t
 }
 
 // endHeldBefore ends jobs that earlier holds had taken a part of the time of.
-func (w *Worker) endHeldBefore(ctx context.Context, g *store.Gate, now time.Time) (ended int, next time.Time, err error) {
+func (w *Worker) endHeldBefore(ctx context.Context, g *store.Gate, now time.Time) (ended endings, next time.Time, err error) {
 	over := make(map[*policy.Policy][]int64)
 	for after := int64(0); ; {
 		jobs, err := w.store.HeldBefore(ctx, g.Target, after, endRows)
 		if err != nil {
-			return 0, next, err
+			return endings{}, next, err
 		}
 		for i := range jobs {
 			j := &jobs[i]
@@ -220,14 +222,36 @@ func (w *Worker) endHeldBefore(ctx context.Context, g *store.Gate, now time.Time
 	}
 	for p, seqs := range over {
 		for part := range slices.Chunk(seqs, endRows) {
-			n, err := w.store.EndWaiting(ctx, w.storeNow(), endingOf(p, store.Ending{Target: g.Target, Seqs: part, Any: true, DueBy: store.Never, Limit: endRows}))
-			ended += n
+			e := endingOf(p, store.Ending{Target: g.Target, Seqs: part, Any: true, DueBy: store.Never, Limit: endRows})
+			n, err := w.store.EndWaiting(ctx, w.storeNow(), e)
+			ended = ended.and(endedAs(e.To, n))
 			if err != nil {
 				return ended, next, err
 			}
 		}
 	}
 	return ended, next, nil
+}
+
+// endings counts waiting jobs that were ended, by what became of them.
+type endings struct{ failed, parked int }
+
+func endedAs(to job.State, n int) endings {
+	if to == job.Parked {
+		return endings{parked: n}
+	}
+	return endings{failed: n}
+}
+
+func (e endings) and(more endings) endings {
+	return endings{failed: e.failed + more.failed, parked: e.parked + more.parked}
+}
+
+func (e endings) of(to job.State) int {
+	if to == job.Parked {
+		return e.parked
+	}
+	return e.failed
 }
 
 // endingOf says what becomes of work that the policy's max_hold ends.
@@ -240,17 +264,17 @@ func endingOf(p *policy.Policy, e store.Ending) store.Ending {
 }
 
 // endAll ends all that is selected, step by step.
-func (w *Worker) endAll(ctx context.Context, e store.Ending) (ended int, err error) {
+func (w *Worker) endAll(ctx context.Context, e store.Ending) (ended endings, err error) {
 	for e.Limit = endRows; ; {
 		n, err := w.store.EndWaiting(ctx, w.storeNow(), e)
-		if ended += n; err != nil || n < endRows {
+		if ended = ended.and(endedAs(e.To, n)); err != nil || n < endRows {
 			return ended, err
 		}
 	}
 }
 
 // parkDisabled parks what waits for a target that takes no work any more.
-func (w *Worker) parkDisabled(ctx context.Context, target string) (ended int, next time.Time, err error) {
+func (w *Worker) parkDisabled(ctx context.Context, target string) (ended endings, next time.Time, err error) {
 	e := store.Ending{Target: target, Any: true, DueBy: store.Never, To: job.Parked, Cause: job.Disabled}
 	if ended, err = w.endAll(ctx, e); err != nil {
 		return ended, next, err
@@ -265,7 +289,7 @@ func (w *Worker) parkDisabled(ctx context.Context, target string) (ended int, ne
 			e.Seqs = append(e.Seqs, jobs[i].Seq)
 		}
 		n, err := w.store.EndWaiting(ctx, w.storeNow(), e)
-		if ended += n; err != nil || n == 0 {
+		if ended = ended.and(endedAs(e.To, n)); err != nil || n == 0 {
 			return ended, next, err
 		}
 	}

@@ -318,7 +318,8 @@ func (l *loop) start(r *run, now time.Time) {
 		r.pace.timeouts.add(r)
 	}
 	if l.config.Observe != nil {
-		l.observe(r, Event{What: Started})
+		by, held := r.hold()
+		l.observe(r, Event{What: Started, HeldBy: by, Held: held})
 	}
 	if l.ready = append(l.ready, r); len(l.ready) >= dispatchFrom {
 		l.dispatch()

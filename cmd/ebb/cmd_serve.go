@@ -18,7 +18,6 @@ import (
 	"github.com/ebbhq/ebb/api"
 	"github.com/ebbhq/ebb/console"
 	"github.com/ebbhq/ebb/engine"
-	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/telemetry"
 	"github.com/ebbhq/ebb/worker"
 )
@@ -110,7 +109,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	}
 	on := site{store: s, policies: policies, clock: a.clock, log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if on.keeper, err = a.keeper(ctx, s, &db); err == nil {
-		err = a.serveOn(ctx, on, f, loopback)
+		err = a.serveTraced(ctx, on, f, loopback)
 	}
 	return errors.Join(err, closed(s, err))
 }
@@ -157,24 +156,15 @@ func (a *app) assemble(on site, secure, loopback bool) (*service, error) {
 	s, policies, log := on.store, on.policies, on.log
 	v := &service{keeper: on.keeper}
 	v.polls, v.endPolls = context.WithCancel(context.Background())
-	t := telemetry.New(telemetry.Config{Store: s, Policies: policies, Clock: a.clock, Version: currentVersion(), Log: log.Handler()})
+	t := telemetry.New(telemetry.Config{Store: s, Policies: policies, Clock: a.clock, Version: currentVersion(), Log: log.Handler(), Tracer: on.tracer})
+	on.telemetry = t
 	on.observe = func(e worker.Event) { v.note(e); t.Observe(e) }
 	on.ops = t.Ops(engine.New(s, policies, engine.Config{Actor: a.actor(), Clock: a.clock}))
 	v.leases = api.NewLeases(s, api.LeasesConfig{Policies: policies, Clock: a.clock, Version: currentVersion(), Observe: on.observe, Log: log})
 	if err := a.employ(v, on); err != nil {
 		return nil, err
 	}
-	ready := func(ctx context.Context) error {
-		if v.draining.Load() {
-			return api.Unready("draining")
-		}
-		if err := v.trouble(); err != nil {
-			return err
-		}
-		_, err := s.Now(ctx)
-		return err
-	}
-	asks := api.Config{Ops: on.ops, Keeper: v.keeper, Records: s, Leases: v.leases, Ready: ready, Log: log, Version: currentVersion()}
+	asks := api.Config{Ops: on.ops, Keeper: v.keeper, Records: s, Leases: v.leases, Ready: v.ready(s), Log: log, Version: currentVersion()}
 	looks := console.Config{Ops: on.ops, Keeper: v.keeper, Policies: policies, Secure: secure, Log: log}
 	for _, w := range v.work {
 		t.Registry().MustRegister(w.collectors...)
@@ -190,6 +180,7 @@ func (a *app) assemble(on site, secure, loopback bool) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
+	asked = t.Incoming(asked)
 	root := http.NewServeMux()
 	root.Handle("POST /v1/leases", v.polling(asked))
 	for _, path := range []string{"/v1/", "/openapi.json", "/healthz", "/readyz"} {
@@ -213,30 +204,11 @@ func (a *app) employ(v *service, on site) error {
 	}
 	c := worker.Config{Policies: on.policies, Observe: on.observe, Version: currentVersion(), Clock: on.clock}
 	crew(v.work, &c)
+	for kind, h := range c.Handlers {
+		c.Handlers[kind] = on.telemetry.Work(h)
+	}
 	v.upkeep, err = worker.New(on.store, c)
 	return err
-}
-
-// noRoom is a write of the upkeep that the disk had no room for.
-type noRoom struct {
-	at  time.Time
-	err error
-}
-
-// note remembers what keeps the server from its work.
-func (v *service) note(e worker.Event) {
-	if e.What == worker.Erred && failure.Classify(e.Err).Class == failure.DiskFull {
-		v.full.Store(&noRoom{time.Now(), e.Err})
-	}
-}
-
-// trouble is a full disk that the upkeep has met lately: it writes every few
-// seconds.
-func (v *service) trouble() error {
-	if n := v.full.Load(); n != nil && time.Since(n.at) < 10*time.Second {
-		return n.err
-	}
-	return nil
 }
 
 // polling ends the wait of a long poll when the server drains.

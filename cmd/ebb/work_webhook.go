@@ -81,6 +81,9 @@ func (a *app) webhooks(on *site) (*webhook.Service, error) {
 	}
 	c.Store, c.Seal, c.Policies, c.Clock, c.Log = on.store, on.keeper, on.policies, on.clock, on.log
 	c.Actor, c.Lookup = a.actor(), a.lookup
+	if on.telemetry != nil {
+		c.Wrap = on.telemetry.Transport
+	}
 	return webhook.New(c)
 }
 

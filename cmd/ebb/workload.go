@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/ebbhq/ebb/access"
 	"github.com/ebbhq/ebb/api"
@@ -18,6 +19,7 @@ import (
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/telemetry"
 	"github.com/ebbhq/ebb/worker"
 )
 
@@ -48,6 +50,10 @@ type site struct {
 	settings settings
 	log      *slog.Logger
 	observe  func(worker.Event)
+	// telemetry traces: outbound calls go through its Transport. Nil for
+	// commands that only ask.
+	telemetry *telemetry.Telemetry
+	tracer    trace.TracerProvider // nil = off
 	// clock is policy time; nil = the store's and the machine's. The
 	// demonstration lets it run faster: a workload hands it on.
 	clock clock.Clock

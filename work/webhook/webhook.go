@@ -110,6 +110,9 @@ type Config struct {
 	// endpoints that are named by a literal address. Default none.
 	Proxy *url.URL
 
+	// Wrap puts something around every call, such as a trace. Default nothing.
+	Wrap func(http.RoundTripper) http.RoundTripper
+
 	// MaxPayload is the largest payload, in bytes. Default 256 KiB.
 	MaxPayload int
 	// MaxResponse is how much of an answer is read, after decompression. What
@@ -234,6 +237,9 @@ func New(c Config) (*Service, error) {
 	s.ops = engine.New(c.Store, s.policies, engine.Config{Clock: c.Clock, Actor: c.Actor})
 	transport := c.transport(s.byName)
 	s.call, s.idle = transport, transport.CloseIdleConnections
+	if c.Wrap != nil {
+		s.call = c.Wrap(transport)
+	}
 	s.cache = newCache(s)
 	s.health = newWatch()
 	s.log = newJournal(s)
