@@ -19,6 +19,7 @@ import (
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/work/document"
+	"github.com/ebbhq/ebb/work/supervise"
 	"github.com/ebbhq/ebb/work/webhook"
 )
 
@@ -36,6 +37,10 @@ type Config struct {
 	Webhooks webhook.Ops
 	// Documents processes documents; nil as above.
 	Documents document.Ops
+	// Runs are supervised processes; nil as above. RunCommands lets
+	// administrators submit commands: whoever may, runs programs here.
+	Runs        supervise.Ops
+	RunCommands bool
 	// MaxBody is the most bytes of a request's body. Default 1 MiB.
 	MaxBody int64
 	// Ready says whether the server can do its work, for /readyz; what an
@@ -122,6 +127,7 @@ func (s *server) table() []route {
 	} {
 		all = append(all, part...)
 	}
+	all = append(all, s.runRoutes()...)
 	return all
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/simulate/report"
+	"github.com/ebbhq/ebb/work/supervise"
 	"github.com/ebbhq/ebb/work/webhook"
 )
 
@@ -36,6 +37,8 @@ type Config struct {
 	Policies []policy.Policy
 	// Webhooks sends events; nil = there are no pages of endpoints.
 	Webhooks webhook.Ops
+	// Runs are supervised processes; nil = there are no pages of them.
+	Runs supervise.Ops
 	// Secure marks the session's cookie for TLS alone.
 	Secure bool
 	// Now is the time that ages are told by. Default: the machine's.
@@ -95,6 +98,9 @@ func New(c Config) (http.Handler, error) {
 		for pattern, h := range routes {
 			mux.Handle(pattern, s.known(h))
 		}
+	}
+	for pattern, h := range s.runRoutes() {
+		mux.Handle(pattern, s.known(h))
 	}
 	return strict(s.cross.Handler(mux)), nil
 }

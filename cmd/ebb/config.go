@@ -23,6 +23,8 @@ type settings struct {
 	// KeyFile has the key that encrypts secrets, relative to the configuration
 	// file.
 	KeyFile string `yaml:"key_file"`
+	// Supervise is how runs are supervised.
+	Supervise superviseSettings `yaml:"supervise"`
 	// Webhook is how webhooks are sent.
 	Webhook webhookSettings `yaml:"webhook"`
 }

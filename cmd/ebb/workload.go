@@ -64,6 +64,7 @@ func (a *app) workloads(on site) ([]workload, error) {
 	var all []workload
 	for _, makeOne := range []func(site) (workload, error){
 		a.checkWork,
+		a.superviseWork,
 		a.webhookWork,
 	} {
 		w, err := makeOne(on)

@@ -78,6 +78,9 @@ var gauges = []gauge{
 		}
 		return 0
 	})},
+	{"ebb_run_written_timestamp_seconds", "When this was told: its own freshness.", "", one(func(_ *Run, now time.Time) float64 {
+		return float64(now.Unix())
+	})},
 	{"ebb_run_status_age_seconds", "Time since the run's supervisor last wrote its status.", "", one(func(r *Run, now time.Time) float64 {
 		if r.SeenAt.IsZero() {
 			return 0
@@ -86,26 +89,42 @@ var gauges = []gauge{
 	})},
 }
 
-// Exposition writes the runs' metrics in Prometheus' text format.
-func Exposition(runs []Run, now time.Time) []byte {
-	var b bytes.Buffer
+// Sample is one number of one run.
+type Sample struct {
+	Name, Help   string
+	Run          string
+	Label, Value string // a further label; empty = none
+	Number       float64
+}
+
+// Samples tells every number of the runs, metric by metric.
+func (s *Service) Samples(runs []Run, tell func(Sample)) { samples(runs, s.config.Clock.Now(), tell) }
+
+func samples(runs []Run, now time.Time, tell func(Sample)) {
 	for _, g := range gauges {
-		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s gauge\n", g.name, g.help, g.name)
 		for i := range runs {
 			for _, v := range g.values(&runs[i], now) {
-				fmt.Fprintf(&b, "%s{run=%q", g.name, escape(runs[i].Name))
-				if g.label != "" {
-					fmt.Fprintf(&b, ",%s=\"%s\"", g.label, escape(v.label))
-				}
-				fmt.Fprintf(&b, "} %s\n", strconv.FormatFloat(v.v, 'g', -1, 64))
+				tell(Sample{g.name, g.help, runs[i].Name, g.label, v.label, v.v})
 			}
 		}
 	}
-	const fresh = "ebb_run_written_timestamp_seconds"
-	fmt.Fprintf(&b, "# HELP %s When these lines were written: their own freshness.\n# TYPE %s gauge\n", fresh, fresh)
-	for i := range runs {
-		fmt.Fprintf(&b, "%s{run=%q} %d\n", fresh, escape(runs[i].Name), now.Unix())
-	}
+}
+
+// Exposition writes the runs' metrics in Prometheus' text format.
+func Exposition(runs []Run, now time.Time) []byte {
+	var b bytes.Buffer
+	last := ""
+	samples(runs, now, func(s Sample) {
+		if s.Name != last {
+			fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s gauge\n", s.Name, s.Help, s.Name)
+			last = s.Name
+		}
+		fmt.Fprintf(&b, "%s{run=\"%s\"", s.Name, escape(s.Run))
+		if s.Label != "" {
+			fmt.Fprintf(&b, ",%s=\"%s\"", s.Label, escape(s.Value))
+		}
+		fmt.Fprintf(&b, "} %s\n", strconv.FormatFloat(s.Number, 'g', -1, 64))
+	})
 	return b.Bytes()
 }
 

@@ -51,6 +51,9 @@ type Run struct {
 	Restarts   []Restart   `json:"restarts,omitempty"`
 }
 
+// PerMinute is the rate for people.
+func (r Run) PerMinute() float64 { return 60 * r.Rate }
+
 // Restart is one row of the ledger.
 type Restart struct {
 	Start   int       `json:"start"`

@@ -15,6 +15,9 @@ type ErrorCounts struct {
 	Other   int `json:"other"`
 }
 
+// Sum is all of them.
+func (e ErrorCounts) Sum() int { return e.Timeout + e.HTTP + e.Other }
+
 // Watch decides whether an attempt gets on. It is a pure value: every method
 // takes the instant.
 type Watch struct {
