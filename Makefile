@@ -101,6 +101,10 @@ test-openapi: build ## what the server says of itself passes a public linter, an
 test-webhook: ## webhooks in full: 5,000 endpoints failing at once, 10,000 deliveries into a black hole, the outage, 50 kill -9 of the sender
 	EBB_WEBHOOK=full go test -count=1 -timeout 30m -v -run 'TestHerd|TestBlackHole|TestOutage|TestSlow|TestKill' ./work/webhook | { grep -v '^=== ' || true; }
 
+.PHONY: test-verifiers
+test-verifiers: build ## npm standardwebhooks and svix accept what is delivered, during rotations too
+	@scripts/webhooks/check bin/ebb
+
 .PHONY: vuln
 vuln: ## known vulnerabilities in what we import, where their database can be reached
 	@scripts/vuln
