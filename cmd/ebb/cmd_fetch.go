@@ -36,6 +36,9 @@ type fetchFlags struct {
 	MaxSize     int64         `json:"max_size,omitempty"`
 	Fresh       bool          `json:"fresh,omitempty"`
 	Sync        bool          `json:"fsync,omitempty"`
+	WARC        bool          `json:"warc,omitempty"`
+	NoFiles     bool          `json:"no_files,omitempty"`
+	NoRobots    bool          `json:"no_robots,omitempty"`
 	Speed       float64       `json:"speed,omitempty"`
 }
 
@@ -103,6 +106,9 @@ func (a *app) fetchFlagsOf(c *cobra.Command, f *fetchFlags) {
 	flags.Int64Var(&f.MaxSize, "max-size", 0, "most bytes of a page, unpacked (default 1 GiB)")
 	flags.BoolVar(&f.Fresh, "fresh", false, "fetch pages whole, even those that have not changed since the last fetch")
 	flags.BoolVar(&f.Sync, "fsync", false, "make each page safe against a power cut before it counts as done")
+	flags.BoolVar(&f.WARC, "warc", false, "keep every request and answer in WARC files below DIR/warc, with CDX and CDXJ indexes")
+	flags.BoolVar(&f.NoFiles, "no-files", false, "keep no files by URL; goes with --warc")
+	flags.BoolVar(&f.NoRobots, "no-robots", false, "do not read robots.txt; needs --waive")
 	flags.Float64Var(&f.Speed, "speed", 0, "run policy time so many times faster, for demonstrations")
 	_ = flags.MarkHidden("speed") // the flag exists
 }
@@ -114,6 +120,10 @@ func (f *fetchFlags) check() error {
 		return usage(errors.New("fetch: no directory for the pages"), "ebb fetch -i urls.txt -o DIR")
 	case f.Speed < 0 || f.Speed > 1000:
 		return usage(fmt.Errorf("fetch: --speed %g is out of range", f.Speed), "1 to 1000")
+	case f.NoFiles && !f.WARC:
+		return usage(errors.New("fetch: --no-files would keep nothing"), "--no-files --warc")
+	case f.NoRobots && f.Waiver == "":
+		return usage(errors.New("fetch: --no-robots: robots.txt is not read only for a reason"), `--no-robots --waive "our own site"`)
 	case f.Concurrency < 0:
 		return usage(fmt.Errorf("fetch: --concurrency %d", f.Concurrency), "1 or more")
 	}

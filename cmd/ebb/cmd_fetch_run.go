@@ -110,7 +110,7 @@ func (a *app) fetching(ctx context.Context, f *fetchFlags, begin func(context.Co
 	if err != nil {
 		return err
 	}
-	dir, err := fetch.OpenDir(f.dir, fetch.DirOptions{Sync: f.Sync})
+	dir, err := f.open()
 	if err != nil {
 		return a.dirError(f.dir, err)
 	}
@@ -127,7 +127,7 @@ func (a *app) fetching(ctx context.Context, f *fetchFlags, begin func(context.Co
 	show := a.newFetchShow()
 	o := fetch.Options{
 		Store: s, Name: name, Policy: p, Sink: dir, Exclusive: exclusive, Agent: f.Agent, Header: f.header(), MaxBody: f.MaxSize,
-		Conditional: !f.Fresh, Waiver: f.Waiver, Observe: show.event, Settings: f.settings(),
+		Conditional: !f.Fresh, Robots: !f.NoRobots, Waiver: f.Waiver, Observe: show.event, Settings: f.settings(),
 		Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if f.Speed > 0 {
@@ -148,6 +148,15 @@ func (a *app) fetching(ctx context.Context, f *fetchFlags, begin func(context.Co
 		return err
 	}
 	return a.fetchEnded(ctx, s, f.dir, &done)
+}
+
+// open takes the directory.
+func (f *fetchFlags) open() (*fetch.Dir, error) {
+	o := fetch.DirOptions{Sync: f.Sync, NoFiles: f.NoFiles}
+	if f.WARC {
+		o.Archive = func() (fetch.Archive, error) { return fetch.OpenWARC(f.dir, f.Agent) }
+	}
+	return fetch.OpenDir(f.dir, o)
 }
 
 // ledger opens the store of a fetch: the directory's own, unless --db names

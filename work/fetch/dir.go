@@ -37,8 +37,9 @@ type DirOptions struct {
 	// knows of it. Without it a crash of the process loses nothing, a cut may
 	// lose the last seconds.
 	Sync bool
-	// Archive, if not nil, keeps all exchanges.
-	Archive Archive
+	// Archive, if not nil, makes what keeps all exchanges, once the directory
+	// is taken.
+	Archive func() (Archive, error)
 }
 
 // Dir is a directory of pages: files by URL, an index of all that was kept,
@@ -47,6 +48,7 @@ type Dir struct {
 	root string
 	o    DirOptions
 	lock *os.File
+	arch Archive // or nil
 
 	mu    sync.Mutex
 	index *os.File
@@ -88,8 +90,13 @@ func (d *Dir) open() (err error) {
 	if d.kept, err = readTail(path); err != nil {
 		return err
 	}
-	d.index, err = openIndex(path)
-	return err
+	if d.index, err = openIndex(path); err != nil || d.o.Archive == nil {
+		return err
+	}
+	if d.arch, err = d.o.Archive(); err != nil {
+		return errors.Join(err, d.index.Close())
+	}
+	return nil
 }
 
 // Ledger is the path of a directory's own ledger.
@@ -98,8 +105,8 @@ func Ledger(root string) string { return filepath.Join(root, stateDir, ledgerNam
 // Close lets go of the directory.
 func (d *Dir) Close() error {
 	var err error
-	if d.o.Archive != nil {
-		err = d.o.Archive.Close()
+	if d.arch != nil {
+		err = d.arch.Close()
 	}
 	return errors.Join(err, d.index.Close(), d.lock.Close())
 }
@@ -107,8 +114,8 @@ func (d *Dir) Close() error {
 // Keep writes the page, then its line of the index: whoever finds the line
 // finds the page.
 func (d *Dir) Keep(s *Saved) error {
-	if d.o.Archive != nil {
-		if err := d.o.Archive.Write(s); err != nil {
+	if d.arch != nil {
+		if err := d.arch.Write(s); err != nil {
 			return ours("archive", err)
 		}
 	}
@@ -185,8 +192,8 @@ func (d *Dir) mkdir(dir string) error {
 
 // Unchanged notes it in the index.
 func (d *Dir) Unchanged(s *Saved) error {
-	if d.o.Archive != nil {
-		if err := d.o.Archive.Write(s); err != nil {
+	if d.arch != nil {
+		if err := d.arch.Write(s); err != nil {
 			return ours("archive", err)
 		}
 	}
@@ -208,16 +215,16 @@ func (d *Dir) Quarantine(s *Saved, why error) error {
 
 // Failed gives the exchanges to the archive.
 func (d *Dir) Failed(s *Saved) error {
-	if d.o.Archive == nil {
+	if d.arch == nil {
 		return nil
 	}
-	return ours("archive", d.o.Archive.Write(s))
+	return ours("archive", d.arch.Write(s))
 }
 
 // Has reports whether the file is there in the size that it had.
 func (d *Dir) Has(path string, size int64) bool {
 	if path == "" {
-		return false
+		return d.o.NoFiles // the archive has it, or nobody has
 	}
 	info, err := os.Stat(filepath.Join(d.root, filepath.FromSlash(path)))
 	return err == nil && info.Mode().IsRegular() && info.Size() == size
@@ -239,7 +246,7 @@ func (d *Dir) Temp() (*os.File, error) {
 
 // Parts keeps beginnings of pages, unless there is an archive.
 func (d *Dir) Parts() string {
-	if d.o.Archive != nil {
+	if d.arch != nil {
 		return ""
 	}
 	return filepath.Join(d.root, stateDir, "part")
@@ -248,8 +255,8 @@ func (d *Dir) Parts() string {
 // Flush makes index and archive durable.
 func (d *Dir) Flush() error {
 	var err error
-	if d.o.Archive != nil {
-		err = d.o.Archive.Flush()
+	if d.arch != nil {
+		err = d.arch.Flush()
 	}
 	return errors.Join(err, d.index.Sync())
 }

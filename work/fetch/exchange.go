@@ -53,8 +53,8 @@ type Content struct{ s *spool }
 // Size is in bytes.
 func (c *Content) Size() int64 { return c.s.size }
 
-// Reader reads it from its beginning; one reader at a time.
-func (c *Content) Reader() (io.Reader, error) { return c.s.reader() }
+// Reader reads it from its beginning.
+func (c *Content) Reader() io.ReadSeeker { return c.s.reader() }
 
 // answer is what a page's last exchange brought.
 type answer struct {
@@ -95,6 +95,11 @@ func (r *Runner) exchange(ctx context.Context, url string, header http.Header, p
 		to, err := scope.Resolve(a.final, next)
 		if err != nil {
 			return a, failure.Fatal(failure.New(failure.Redirect, "bad_location", fmt.Errorf("redirect to %q: %w", next, err)))
+		}
+		if r.o.Robots && scope.Host(to) != scope.Host(a.final) {
+			if err := r.rules.allows(ctx, to); err != nil {
+				return a, err
+			}
 		}
 		a.final, header, part = to, r.o.Header, nil
 	}

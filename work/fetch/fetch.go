@@ -53,6 +53,8 @@ type Options struct {
 	// Conditional sends the validators of the fetch before: ETag and
 	// Last-Modified.
 	Conditional bool
+	// Robots obeys robots.txt, and its Crawl-delay.
+	Robots bool
 	// Waiver is the reason why the floors of politeness do not hold; recorded.
 	Waiver string
 	// Rules find error pages that say 200, and pages without content.

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store/sqlite"
 	"github.com/ebbhq/ebb/work/fetch/input"
@@ -76,11 +78,21 @@ func (s *site) count(path string) int {
 	return s.calls[path]
 }
 
+// archiving makes run keep an archive too.
+var archiving bool
+
+// hundredfold is policy time that runs 100 times faster.
+func hundredfold() clock.Clock { return clock.Scaled{Start: time.Now(), Factor: 100} }
+
 // run fetches into a directory and returns the runner.
 func run(t testing.TB, dir string, change func(*Options), list ...string) *Runner {
 	t.Helper()
 	ctx := t.Context()
-	d, err := OpenDir(dir, DirOptions{})
+	keep := DirOptions{}
+	if archiving {
+		keep.Archive = func() (Archive, error) { return OpenWARC(dir, DefaultAgent) }
+	}
+	d, err := OpenDir(dir, keep)
 	if err != nil {
 		t.Fatal(err)
 	}

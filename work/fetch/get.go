@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/warc"
 	"github.com/ebbhq/ebb/worker"
 )
 
@@ -29,6 +30,9 @@ type Saved struct {
 	Content *Content // decoded
 	Hops    []Exchange
 	Kept    Kept
+	// Original is the archive's record of the page: of an unchanged one as it
+	// is known, of another as Write of an Archive leaves it.
+	Original *warc.Original
 }
 
 // get fetches one page and keeps it.
@@ -51,6 +55,7 @@ func (r *Runner) get(ctx context.Context, t *worker.Task, args *pageArgs) (Kept,
 		return Kept{}, errors.Join(err, r.archive(s))
 	}
 	if known && a.resp.StatusCode == http.StatusNotModified {
+		s.Original = was.Original
 		s.Kept = Kept{Status: a.resp.StatusCode, Size: was.Size, SHA256: was.SHA256, Path: was.Path, Type: was.Type, Unchanged: true, Wave: s.Wave}
 		return s.Kept, r.o.Sink.Unchanged(s)
 	}
@@ -146,11 +151,7 @@ func (r *Runner) unpack(a *answer) error {
 	default:
 		return failure.Fatal(failure.New(failure.InvalidOutput, "encoding", fmt.Errorf("content encoding %q, which was not asked for", encoding)))
 	}
-	in, err := a.raw.reader()
-	if err != nil {
-		return ours("spool", err)
-	}
-	z, err := gzip.NewReader(in)
+	z, err := gzip.NewReader(a.raw.reader())
 	if err != nil {
 		return failure.New(failure.ShortBody, "gzip", err)
 	}
@@ -172,12 +173,8 @@ func (r *Runner) unpack(a *answer) error {
 
 // digest is the SHA-256 of a body in hexadecimal.
 func digest(s *spool) (string, error) {
-	in, err := s.reader()
-	if err != nil {
-		return "", err
-	}
 	h := sha256.New()
-	if _, err := io.Copy(h, in); err != nil {
+	if _, err := io.Copy(h, s.reader()); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

@@ -12,9 +12,10 @@ import (
 // hosts paces the calls of this process to each host: by its Crawl-delay and,
 // after its gate was open, by what it could bear before.
 type hosts struct {
-	o  *Options
-	mu sync.Mutex
-	by map[string]*host
+	o     *Options
+	mu    sync.Mutex
+	by    map[string]*host
+	turns map[int64]time.Time // of pages that wait for theirs out of their slots, by job
 }
 
 // AIMD, after a gate was open: the rate begins at half of the goodput before,
@@ -42,7 +43,9 @@ type host struct {
 	good   float64 // goodput of the last whole window without an overload
 }
 
-func newHosts(o *Options) *hosts { return &hosts{o: o, by: map[string]*host{}} }
+func newHosts(o *Options) *hosts {
+	return &hosts{o: o, by: map[string]*host{}, turns: map[int64]time.Time{}}
+}
 
 // maxHosts bounds what is remembered; hosts that are not limited are dropped
 // first.
@@ -64,11 +67,27 @@ func (h *hosts) host(name string, now time.Time) *host {
 	return s
 }
 
-// reserve takes the host's next turn and returns how long it is away.
-func (h *hosts) reserve(name string) time.Duration {
+// crawlDelay slows a host down to what its robots.txt asks for.
+func (h *hosts) crawlDelay(name string, d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.host(name, h.o.clock().Now()).every = d
+}
+
+// reserve takes the host's next turn for a job and returns how long it is
+// away. One that is too far to wait for in a slot stays the job's own until it
+// comes back.
+func (h *hosts) reserve(name string, seq int64) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.o.clock().Now()
+	if at, ok := h.turns[seq]; ok {
+		if wait := at.Sub(now); wait > maxInSlot {
+			return wait
+		}
+		delete(h.turns, seq)
+		return max(0, at.Sub(now))
+	}
 	s := h.host(name, now)
 	every := s.every
 	if s.rate > 0 {
@@ -82,6 +101,9 @@ func (h *hosts) reserve(name string) time.Duration {
 		at = now
 	}
 	s.nextAt = at.Add(every)
+	if at.Sub(now) > maxInSlot {
+		h.turns[seq] = at
+	}
 	return at.Sub(now)
 }
 
@@ -148,6 +170,9 @@ func (h *hosts) opened(name string) {
 		if over := now.Sub(s.since).Seconds(); over > 0 {
 			good = float64(s.passed) / over
 		}
+	}
+	if good == 0 {
+		return // it never bore anything: the gate's own ramp is gentle enough
 	}
 	if s.rate == 0 {
 		s.nominal = max(good, leastRate)

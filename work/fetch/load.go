@@ -30,6 +30,7 @@ type Runner struct {
 	o      Options
 	hosts  *hosts
 	meter  *meter
+	rules  *rulebook
 	flight *flights
 	notes  *notes
 	gentle policy.Policy // the policy within waves
@@ -81,6 +82,7 @@ func newRunner(ctx context.Context, o Options) (*Runner, error) {
 	r := &Runner{o: o, gentle: wave}
 	r.hosts = newHosts(&r.o)
 	r.meter = newMeter(r.o.clock())
+	r.rules = newRulebook(r)
 	r.notes = newNotes()
 	r.flight = &flights{by: map[int64]flying{}}
 	if o.Exclusive {

@@ -71,7 +71,12 @@ func (r *Runner) page(ctx context.Context, t *worker.Task) error {
 			return r.done(t, kept)
 		}
 	}
-	if wait := r.hosts.reserve(scope.Host(a.URL)); wait > maxInSlot {
+	if r.o.Robots {
+		if err := r.rules.allows(ctx, a.URL); err != nil {
+			return err
+		}
+	}
+	if wait := r.hosts.reserve(scope.Host(a.URL), seq); wait > maxInSlot {
 		return failure.Snooze(wait)
 	} else if err := r.sleep(ctx, wait); err != nil {
 		return err

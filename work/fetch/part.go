@@ -89,10 +89,6 @@ func (p *part) keep(resp *http.Response, got *spool) {
 }
 
 func (p *part) write(got *spool, tag string) error {
-	in, err := got.reader()
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
 		return err
 	}
@@ -100,7 +96,7 @@ func (p *part) write(got *spool, tag string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(f, in); err != nil {
+	if _, err := io.Copy(f, got.reader()); err != nil {
 		_ = f.Close() // the first error counts
 		return err
 	}

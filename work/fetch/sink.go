@@ -44,10 +44,6 @@ func (discard) Flush() error                   { return nil }
 
 // copyOut writes a page's content.
 func copyOut(w io.Writer, c *Content) error {
-	in, err := c.Reader()
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(w, in)
+	_, err := io.Copy(w, c.Reader())
 	return err
 }

@@ -40,15 +40,12 @@ func (s *spool) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// reader reads the body from its beginning. One at a time.
-func (s *spool) reader() (io.Reader, error) {
+// reader reads the body from its beginning.
+func (s *spool) reader() io.ReadSeeker {
 	if s.file == nil {
-		return bytes.NewReader(s.mem.Bytes()), nil
+		return bytes.NewReader(s.mem.Bytes())
 	}
-	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	return io.LimitReader(s.file, s.size), nil
+	return io.NewSectionReader(s.file, 0, s.size)
 }
 
 // head returns the beginning of the body.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/warc"
 )
 
 // PageKind is the kind of the records of what is known of a page: how to ask
@@ -21,6 +22,8 @@ type known struct {
 	Type         string `json:"type,omitempty"`
 	Size         int64  `json:"size"`
 	SHA256       string `json:"sha256"`
+	// Original is the archive's record of the page.
+	Original *warc.Original `json:"original,omitempty"`
 }
 
 // conditional asks whether the page has changed.
@@ -59,9 +62,9 @@ func (r *Runner) validators(ctx context.Context, url string) (known, bool) {
 func (r *Runner) remember(s *Saved, h http.Header) {
 	k := known{
 		ETag: h.Get("ETag"), LastModified: h.Get("Last-Modified"),
-		Path: s.Kept.Path, Type: s.Kept.Type, Size: s.Kept.Size, SHA256: s.Kept.SHA256,
+		Path: s.Kept.Path, Type: s.Kept.Type, Size: s.Kept.Size, SHA256: s.Kept.SHA256, Original: s.Original,
 	}
-	if k.ETag == "" && k.LastModified == "" || k.Path == "" {
+	if k.ETag == "" && k.LastModified == "" || k.Path == "" && k.Original == nil {
 		return
 	}
 	body, err := json.Marshal(k)

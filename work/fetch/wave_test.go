@@ -55,6 +55,24 @@ func (f *fake) RoundTrip(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
+// fakeText is a fake site that says something.
+type fakeText struct {
+	answer func(path string) (int, string)
+	mu     sync.Mutex
+	calls  []call
+}
+
+func (f *fakeText) RoundTrip(req *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, call{req.URL.Path, time.Now()})
+	code, text := f.answer(req.URL.Path)
+	return &http.Response{
+		StatusCode: code, Header: http.Header{}, ContentLength: int64(len(text)), Request: req,
+		Body: io.NopCloser(strings.NewReader(text)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}, nil
+}
+
 // since returns the calls at or after an instant, and the most at once is
 // counted anew from now on.
 func (f *fake) since(at time.Time) (list []call) {
