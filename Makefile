@@ -23,7 +23,7 @@ help: ## list the targets
 
 .PHONY: test
 test: ## all checks but containers and slow suites: format, vet, lint, build, tests, backoff guard
-	@MAKE="$(MAKE)" DONE_FROM=$(TESTLOG) scripts/phases tools fmt-check vet lint vuln build test-openapi unit guard bench-check examples-check
+	@MAKE="$(MAKE)" DONE_FROM=$(TESTLOG) scripts/phases tools fmt-check vet lint vuln build test-openapi test-verifiers unit guard bench-check examples-check
 
 .PHONY: demo
 demo: build ## build ebb and watch it work
