@@ -55,7 +55,7 @@ func (s *server) document() ([]byte, error) {
 
 // nouns says what the tags are.
 var nouns = map[string]string{
-	"jobs": "pieces of work", "recent": "how jobs ended lately", "queues": "where jobs wait", "kinds": "what handles jobs", "targets": "whom jobs call, and what guards them",
+	"jobs": "pieces of work", "recent": "how jobs ended lately", "workers": "processes that run jobs", "queues": "where jobs wait", "kinds": "what handles jobs", "targets": "whom jobs call, and what guards them",
 	"periodics": "schedules that enqueue", "dead": "jobs that failed for good, or wait for a person", "redrives": "orders to queue them again",
 	"policies": "what is promised", "tokens": "who may ask", "leases": "work for workers of any language",
 	"endpoints": "where webhooks go", "events": "what webhooks tell", "deliveries": "events on their way to endpoints",

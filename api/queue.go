@@ -23,6 +23,11 @@ type KindList struct {
 	Kinds []engine.Kind `json:"kinds"`
 }
 
+// WorkerList is the registered processes, oldest first.
+type WorkerList struct {
+	Workers []engine.Worker `json:"workers"`
+}
+
 // PolicyList is the policies known to the server.
 type PolicyList struct {
 	Policies []engine.Policy `json:"policies"`
@@ -76,6 +81,11 @@ func ofAll[In, Out any](scope access.Scope, ask func(context.Context, *In) (Out,
 
 func (s *server) kindRoutes() []route {
 	return []route{
+		handle(s, access.Read, http.MethodGet, "/v1/workers", "listWorkers", "List the processes that work, or did until lately",
+			ofAll(access.Read, func(ctx context.Context, _ *none) (WorkerList, error) {
+				list, err := s.Ops.Workers(ctx)
+				return WorkerList{list}, err
+			})),
 		handle(s, access.Read, http.MethodGet, "/v1/kinds", "listKinds", "List the kinds that are paused or handled",
 			ofAll(access.Read, func(ctx context.Context, _ *none) (KindList, error) {
 				list, err := s.Ops.Kinds(ctx)

@@ -81,6 +81,13 @@ func (c *Client) Recent(ctx context.Context, queues []string) (out engine.Recent
 	return out, err
 }
 
+// Workers lists the registered processes.
+func (c *Client) Workers(ctx context.Context) ([]engine.Worker, error) {
+	var out struct{ Workers []engine.Worker }
+	err := c.ask(ctx, get, "/v1/workers", nil, nil, &out)
+	return out.Workers, err
+}
+
 // Why tells why a job is where it is.
 func (c *Client) Why(ctx context.Context, id string) (out engine.Why, err error) {
 	err = c.ask(ctx, get, under("jobs", id, "why"), nil, nil, &out)

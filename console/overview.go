@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -31,7 +30,6 @@ type overviewBody struct {
 	LagOf   string        // the queue that has it
 	Paused  int
 	Kinds   []engine.Kind
-	// Workers are the processes that serve the first queues.
 	Workers []engine.Worker
 	Groups  []engine.Group
 	Orders  []engine.Redrive // unfinished redrives
@@ -62,7 +60,7 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if b.Workers, err = s.workers(ctx, rows); err != nil {
+	if b.Workers, err = s.workers(ctx, queues(r)); err != nil {
 		return err
 	}
 	groups, err := s.groups(ctx, r, engine.Filter{}, 5)
@@ -78,25 +76,13 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) error {
 	return s.show(w, r, http.StatusOK, "overview.html", page{Title: "Overview", Nav: "overview", Body: b})
 }
 
-// maxAsked is of how many queues the overview asks who serves them.
-const maxAsked = 10
-
-// workers gathers who serves the queues, by process.
-func (s *server) workers(ctx context.Context, rows []queueRow) ([]engine.Worker, error) {
-	var all []engine.Worker
-	for _, q := range rows[:min(len(rows), maxAsked)] {
-		x, err := s.Ops.ExplainQueue(ctx, q.Name)
-		if err != nil {
-			return nil, err
-		}
-		for _, w := range x.Workers {
-			if !slices.ContainsFunc(all, func(o engine.Worker) bool { return o.Process == w.Process }) {
-				all = append(all, w)
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b engine.Worker) int { return cmp.Compare(a.Process, b.Process) })
-	return all, nil
+// workers are the processes that serve one of the queues that the visitor may
+// see.
+func (s *server) workers(ctx context.Context, own []string) ([]engine.Worker, error) {
+	all, err := s.Ops.Workers(ctx)
+	return slices.DeleteFunc(all, func(w engine.Worker) bool {
+		return own != nil && !slices.ContainsFunc(w.Queues, func(q string) bool { return slices.Contains(own, q) })
+	}), err
 }
 
 // overall adds what is of all queues: kinds, targets, redrives.

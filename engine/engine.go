@@ -50,6 +50,9 @@ type Ops interface {
 	// LimitQueue bounds a queue over all processes; the zero limit ends that.
 	LimitQueue(ctx context.Context, name string, l QueueLimit) (Queue, error)
 
+	// Workers lists the registered processes, oldest first.
+	Workers(ctx context.Context) ([]Worker, error)
+
 	// Kinds lists the kinds that are paused or that a live worker handles.
 	Kinds(ctx context.Context) ([]Kind, error)
 	// PauseKind starts nothing of a kind, in any queue, until it is resumed.

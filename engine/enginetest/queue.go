@@ -41,6 +41,17 @@ var queueRules = []rule{
 		b.must(err)
 		b.same("an hour later", got.Dead, 0)
 	}},
+	{"workers are listed", func(b *bench) {
+		b.work([]string{"out"}, "sms")
+		b.clock.Advance(time.Minute)
+		b.work([]string{"default"}, "mail")
+		got, err := b.Workers(b.ctx)
+		b.must(err)
+		b.same("workers", got, []engine.Worker{
+			{Process: 1, Host: "alpha", PID: 4711, Kinds: []string{"sms"}, Queues: []string{"out"}, HeartbeatAge: 60, SeenAt: T0, BornAt: T0},
+			{Process: 2, Host: "alpha", PID: 4711, Kinds: []string{"mail"}, Queues: []string{"default"}, Alive: true, SeenAt: T0.Add(time.Minute), BornAt: T0.Add(time.Minute)},
+		})
+	}},
 	{"pause and resume", func(b *bench) {
 		q, err := b.PauseQueue(b.ctx, "new")
 		b.must(err)
