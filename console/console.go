@@ -19,6 +19,7 @@ import (
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/simulate/report"
+	"github.com/ebbhq/ebb/work/document"
 	"github.com/ebbhq/ebb/work/supervise"
 	"github.com/ebbhq/ebb/work/webhook"
 )
@@ -37,6 +38,8 @@ type Config struct {
 	Policies []policy.Policy
 	// Webhooks sends events; nil = there are no pages of endpoints.
 	Webhooks webhook.Ops
+	// Documents processes documents; nil = there are no pages of them.
+	Documents document.Ops
 	// Runs are supervised processes; nil = there are no pages of them.
 	Runs supervise.Ops
 	// Secure marks the session's cookie for TLS alone.
@@ -94,7 +97,7 @@ func New(c Config) (http.Handler, error) {
 	mux.HandleFunc("GET /login", s.login)
 	mux.HandleFunc("POST /login", s.login)
 	mux.HandleFunc("POST /logout", s.logout)
-	for _, routes := range []map[string]handler{s.routes(), s.webhookRoutes()} {
+	for _, routes := range []map[string]handler{s.routes(), s.webhookRoutes(), s.documentRoutes()} {
 		for pattern, h := range routes {
 			mux.Handle(pattern, s.known(h))
 		}

@@ -26,6 +26,7 @@ var notices = map[string]string{
 	"begun":     "Begun. It goes on in the background; this page shows how far it is.",
 	"stopped":   "Stopped where it was: what was done is done.",
 	"redriven":  "The redrive is ordered. Workers carry it out.",
+	"requeued":  "Queued again, with fresh attempts.",
 
 	"hook_paused":   "Paused: its deliveries are kept and wait.",
 	"hook_resumed":  "Enabled. What was kept for it goes out.",

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+
+	"github.com/ebbhq/ebb/work/document"
 )
 
 // defaultConfig is read where it exists and no other is named.
@@ -27,6 +29,8 @@ type settings struct {
 	Supervise superviseSettings `yaml:"supervise"`
 	// Webhook is how webhooks are sent.
 	Webhook webhookSettings `yaml:"webhook"`
+	// Document is how documents are processed.
+	Document document.Settings `yaml:"document"`
 }
 
 // settings reads the configuration file; a missing default one is empty.

@@ -288,7 +288,15 @@ func (a *app) knownPolicies() ([]policy.Policy, error) {
 		}
 		list = append(list, e.Policy)
 	}
-	return list, nil
+	s, err := a.settings()
+	if err != nil {
+		return nil, err
+	}
+	limited, err := s.Document.Policies(list)
+	if err != nil {
+		return nil, usage(err, "the key document.providers of the configuration")
+	}
+	return append(list, limited...), nil
 }
 
 // actor is who the audit names.

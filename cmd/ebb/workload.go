@@ -34,6 +34,8 @@ type workload struct {
 	// it come back when it has changed.
 	settings   string
 	collectors []prometheus.Collector
+	// observe is told what the worker does, before the server's own observer.
+	observe func(worker.Event)
 	// serve adds its routes and pages.
 	serve func(*api.Config, *console.Config)
 	// run is its own upkeep, until the context ends.
@@ -66,6 +68,7 @@ func (a *app) workloads(on site) ([]workload, error) {
 		a.checkWork,
 		a.superviseWork,
 		a.webhookWork,
+		a.documentWork,
 	} {
 		w, err := makeOne(on)
 		if err != nil {
@@ -95,6 +98,14 @@ func crew(all []workload, c *worker.Config) {
 		for _, q := range w.queues {
 			if !slices.Contains(c.Queues, q) {
 				c.Queues = append(c.Queues, q)
+			}
+		}
+		if next := c.Observe; w.observe != nil {
+			c.Observe = func(e worker.Event) {
+				w.observe(e)
+				if next != nil {
+					next(e)
+				}
 			}
 		}
 		if w.settings != "" {

@@ -76,7 +76,7 @@ func (s *Service) list(ctx context.Context, pattern Object) ([]Object, error) {
 	}
 	b, err := s.buckets.bucket(ctx, pattern.Bucket)
 	if err != nil {
-		return nil, invalidf("document: %v", err)
+		return nil, invalidf("%v", err)
 	}
 	prefix := pattern.Key[:strings.IndexAny(pattern.Key, "*?[")]
 	var found []Object
@@ -92,7 +92,7 @@ func (s *Service) list(ctx context.Context, pattern Object) ([]Object, error) {
 			found = append(found, Object{pattern.Bucket, o.Key})
 		}
 		if len(found) > maxInputs {
-			return nil, invalidf("document: more than %d documents at once: submit them in parts", maxInputs)
+			return nil, invalidf("more than %d documents at once: submit them in parts", maxInputs)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (s *Service) list(ctx context.Context, pattern Object) ([]Object, error) {
 func checkPattern(pattern string) error {
 	for _, part := range strings.Split(pattern, "/") {
 		if _, err := path.Match(part, ""); err != nil {
-			return invalidf("document: pattern %q: %v", pattern, err)
+			return invalidf("pattern %q: %v", pattern, err)
 		}
 	}
 	return nil

@@ -210,7 +210,7 @@ func (s *Service) policyKnown(ctx context.Context, name string) error {
 
 // batchID sorts by time and cannot be guessed to collide.
 func batchID(now time.Time) string {
-	return "d" + now.Format("20060102t150405") + "-" + strings.ToLower(rand.Text()[:6])
+	return "d" + strings.Replace(now.Format("20060102t150405.000"), ".", "", 1) + "-" + strings.ToLower(rand.Text()[:6])
 }
 
 // Allowed reports whether a submission reads and writes below the configured
