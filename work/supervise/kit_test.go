@@ -10,6 +10,7 @@ import (
 
 	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/store/memory"
 	"github.com/ebbhq/ebb/worker"
@@ -35,6 +36,8 @@ type kit struct {
 	store   store.Store
 	clock   clock.Clock
 	service *Service
+	// policies of the worker beside the presets.
+	policies []policy.Policy
 
 	mu     sync.Mutex
 	events []Event
@@ -117,7 +120,7 @@ func (k *kit) work(done func(Run) bool) Run {
 	k.Helper()
 	w, err := worker.New(k.store, worker.Config{
 		Handlers: map[string]worker.Handler{Kind: k.service.Handle}, Queues: []string{DefaultQueue},
-		Clock: k.clock, Seed: 1, Grace: 1000 * time.Hour, Drain: time.Second,
+		Policies: k.policies, Clock: k.clock, Seed: 1, Grace: 1000 * time.Hour, Drain: time.Second,
 		Observe: func(e worker.Event) {
 			if e.What == worker.Settled {
 				k.Logf("settled: %s %s %v", e.To, e.Failure.Reason, e.Decision)
