@@ -10,7 +10,8 @@ import (
 // entry.
 type Format struct {
 	Header string // with its line end
-	Line   func(Entry) string
+	// Line is the entry's line with its end, "" if this form has no place for it.
+	Line func(Entry) string
 	// Sorted says that readers search the lines by halving: they must be
 	// sorted by their bytes, the header first.
 	Sorted bool
@@ -21,7 +22,8 @@ var (
 	// CDX has the eleven columns of the Wayback Machine.
 	CDX = Format{Header: " CDX N b a m s k r M S V g\n", Line: cdxLine, Sorted: true}
 	// WgetCDX is what `wget --warc-dedup=FILE` reads: its own columns, with the
-	// record's id.
+	// record's id. It keeps one record a digest, and refers to it: a revisit must
+	// not take the place of the response.
 	WgetCDX = Format{Header: " CDX a b a m s k r M V g u\n", Line: wgetLine}
 	// CDXJ is what pywb and its kin read.
 	CDXJ = Format{Line: cdxjLine, Sorted: true}
@@ -57,6 +59,9 @@ func cdxLine(e Entry) string {
 }
 
 func wgetLine(e Entry) string {
+	if e.MIME == "warc/revisit" || len(e.Digest) != 32 { // base32 of SHA-1
+		return ""
+	}
 	return line(e.URL, e.Date.UTC().Format(stamp), e.URL, e.MIME, e.status(), e.Digest, e.Redirect, "",
 		strconv.FormatInt(e.Offset, 10), e.File, e.ID)
 }

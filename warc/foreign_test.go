@@ -135,7 +135,7 @@ func TestWarcioReadsIt(t *testing.T) {
 func TestWgetDeduplicatesByOurIndex(t *testing.T) {
 	dir, server := t.TempDir(), site(t)
 	w := create(t, dir)
-	archive(t, w, server.URL, "/same/1", "/p", "/q")
+	archive(t, w, server.URL, "/same/1", "/p", "/q", "/same/2")
 	finish(t, w)
 	ids := make(map[string]string)
 	cdx := filepath.Join(t.TempDir(), "ours.cdx")

@@ -67,8 +67,7 @@ func TestForms(t *testing.T) {
 			"org,example)/a?a=<1>&b=2 20260221103015 http://www.Example.org:80/A/?b=2&a=<1> text/html 200 VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N - - 123 456 x.warc.gz\n" +
 			"a)/b%20c 20260221103015 http://a/b%20c warc/revisit - - - - 1 0 y\n"},
 		{warc.WgetCDX, " CDX a b a m s k r M V g u\n" +
-			"http://www.Example.org:80/A/?b=2&a=<1> 20260221103015 http://www.Example.org:80/A/?b=2&a=<1> text/html 200 VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N - - 456 x.warc.gz <urn:uuid:1>\n" +
-			"http://a/b%20c 20260221103015 http://a/b%20c warc/revisit - - - - 0 y -\n"},
+			"http://www.Example.org:80/A/?b=2&a=<1> 20260221103015 http://www.Example.org:80/A/?b=2&a=<1> text/html 200 VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N - - 456 x.warc.gz <urn:uuid:1>\n"},
 		{warc.CDXJ, `org,example)/a?a=<1>&b=2 20260221103015 {"url":"http://www.Example.org:80/A/?b=2&a=<1>","mime":"text/html","status":"200","digest":"VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N","length":"123","offset":"456","filename":"x.warc.gz"}` + "\n" +
 			`a)/b%20c 20260221103015 {"url":"http://a/b c","mime":"warc/revisit","length":"1","offset":"0","filename":"y"}` + "\n"},
 	} {
@@ -121,7 +120,7 @@ func TestSortedIndex(t *testing.T) {
 		w.SpillAt(4000)
 		var want []string
 		for i := range 1000 {
-			e := warc.Entry{URL: fmt.Sprintf("http://a/%d", i*7919%997), Date: at, File: "x"}
+			e := warc.Entry{URL: fmt.Sprintf("http://a/%d", i*7919%997), Date: at, File: "x", Digest: "VL2MMHO4YXUKFWV63YHTWSBM3GXKSQ2N"}
 			want = append(want, form.Line(e))
 			if err := w.Add(e); err != nil {
 				t.Fatal(err)
