@@ -33,6 +33,11 @@ var browserPages = []struct {
 	{"/endpoints/{down}", []string{"https://billing.example/webhooks", "breaker", "503"}},
 	{"/deliveries/{undelivered}", []string{"Start 1", "503", "Decided: retry", "Headers and answer", "Payload"}},
 	{"/deliveries/{delivered}", []string{"succeeded", "invoice.paid"}},
+	{"/documents", []string{"{batch}", "invoices", "openai/gpt-4.1-mini", "1 failed", "Models today"}},
+	{"/batches/{batch}", []string{"2026-02-invoice.txt", "503", "Queue all failed"}},
+	{"/documents/{batch}-000001", []string{"Result", "\"total\": 1712", "fence"}},
+	{"/documents/{batch}-000002", []string{"The answer that was refused", "unparseable", "Queue again"}},
+	{"/documents/{batch}-000003", []string{"retry", "503"}},
 	{"/policies", []string{"webhook", "lint passes"}},
 	{"/simulate", []string{"What would this policy do in an outage?"}},
 	{"/simulate?a=webhook&b=default&kind=errors&minutes=5&arrival=5&capacity=20&seed=1", []string{"webhook", "Seed 1."}},
@@ -42,7 +47,7 @@ var browserPages = []struct {
 // named puts the ids into a text.
 func (w *world) named(text string) string {
 	return strings.NewReplacer("{waiting}", w.waiting, "{died}", w.died, "{parked}", w.parked, "{running}", w.running, "{retried}", w.retried,
-		"{endpoint}", w.endpoint, "{down}", w.down, "{delivered}", w.delivered, "{undelivered}", w.undelivered).Replace(text)
+		"{endpoint}", w.endpoint, "{down}", w.down, "{delivered}", w.delivered, "{undelivered}", w.undelivered, "{batch}", w.batch).Replace(text)
 }
 
 func TestBrowserPages(t *testing.T) {

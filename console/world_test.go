@@ -42,6 +42,7 @@ type past struct {
 	waiting, died, parked, running, retried string
 	// Of webhooks: endpoints that are well and down, a delivery of each.
 	endpoint, down, delivered, undelivered string
+	batch                                  string // of documents
 }
 
 const (
@@ -61,6 +62,7 @@ type worldPart struct {
 // worldParts are the workloads of the world, one line each.
 var worldParts = []worldPart{
 	webhookWorld,
+	documentWorld,
 }
 
 // lived is the past of all worlds: it is lived once.

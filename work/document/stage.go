@@ -272,7 +272,7 @@ func (w *start) check(said *answer) (json.RawMessage, []normalise.Step, *badAnsw
 	}
 	value, steps, err := normalise.JSON(said.Text)
 	if err != nil {
-		return nil, nil, &badAnswer{ReasonUnparseable, err}
+		return nil, nil, &badAnswer{ReasonUnparseable, errors.New(strings.TrimPrefix(err.Error(), normalise.ErrUnparseable.Error()+": "))}
 	}
 	if err := w.pipeline.validate(value); err != nil {
 		return nil, nil, &badAnswer{ReasonSchema, schemaError(err)}
@@ -301,7 +301,7 @@ func (w *start) refuse(ctx context.Context, said *answer, bad *badAnswer) error 
 		return err
 	}
 	w.meter.refused(w.provider.name, bad.reason, w.settings.Raw.MaxBytes > 0)
-	return failure.New(failure.InvalidOutput, bad.reason, fmt.Errorf("document: %w", bad.err))
+	return failure.New(failure.InvalidOutput, bad.reason, bad.err)
 }
 
 // raw bounds and redacts what is kept of an answer.
