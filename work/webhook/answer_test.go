@@ -33,6 +33,8 @@ func TestAnswers(t *testing.T) {
 		{"200", code(200), want{job.Succeeded, ""}},
 		{"202", code(202), want{job.Succeeded, ""}},
 		{"204", code(204), want{job.Succeeded, ""}},
+		{"garbled", garble, want{job.Succeeded, ""}},
+		{"101", code(101), want{job.Queued, "rejected"}},
 		{"301", moved(301), want{job.Queued, "redirect"}},
 		{"307", moved(307), want{job.Queued, "redirect"}},
 		{"308", moved(308), want{job.Queued, "redirect"}},
@@ -131,6 +133,12 @@ func halfBody(w http.ResponseWriter, r *http.Request) {
 	c := hijack(w)
 	_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
 	_ = c.Close()
+}
+
+// garble says that its answer is packed, which it is not.
+func garble(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Encoding", "gzip")
+	_, _ = io.WriteString(w, "this is no gzip at all")
 }
 
 // endless answers for as long as it is heard.

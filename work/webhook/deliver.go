@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"bytes"
+	"compress/flate"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -83,16 +85,28 @@ func (s *Service) attempt(ctx context.Context, a *Attempt, to *destination, e *e
 	a.ResponseHeaders = redact(resp.Header, nil)
 	err = s.read(a, resp.Body)
 	if f, failed := failure.Response(resp, s.config.Machine.Now()); failed {
-		return &failure.Error{Failure: s.judge(f)}
+		return &failure.Error{Failure: judge(f)}
 	}
-	if err != nil {
+	if resp.StatusCode < http.StatusOK { // 101: the endpoint wants to talk about something else
+		f := failure.Of(failure.Rejected)
+		f.Status, f.Err = resp.StatusCode, fmt.Errorf("http status %d", resp.StatusCode)
+		return &failure.Error{Failure: f}
+	}
+	if err != nil && !garbled(err) {
 		return failure.During(failure.PhaseBody, err)
 	}
 	return nil
 }
 
+// garbled reports whether the answer came whole and could not be unpacked: the
+// status has decided, and nobody needs the text.
+func garbled(err error) bool {
+	var corrupt flate.CorruptInputError
+	return errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, &corrupt)
+}
+
 // judge keeps a Retry-After only of the answers that mean "later".
-func (s *Service) judge(f failure.Failure) failure.Failure {
+func judge(f failure.Failure) failure.Failure {
 	if f.Status != http.StatusTooManyRequests && f.Status != http.StatusServiceUnavailable {
 		f.RetryAfter, f.RetryAfterIgnored = 0, ""
 	}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/job"
-	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/worker"
 )
 
@@ -272,19 +271,6 @@ func TestOrder(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// In the caller's own transaction the event is sent if that commits.
-func TestSendTx(t *testing.T) {
-	r := stillRig(t)
-	r.add(NewEndpoint{URL: "https://a.example/"})
-	if _, err := r.SendTx(t.Context(), "no transaction", Message{Type: "a.b", Payload: []byte(`{}`)}); !errors.Is(err, store.ErrForeignTx) {
-		t.Errorf("a foreign transaction: %v", err)
-	}
-	list, err := r.Deliveries(t.Context(), DeliveryFilter{}, engine.Page{})
-	if err != nil || len(list.Deliveries) != 0 {
-		t.Errorf("%d deliveries (%v)", len(list.Deliveries), err)
 	}
 }
 

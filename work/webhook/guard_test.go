@@ -116,8 +116,9 @@ func TestConnections(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	defer server.Close()
-	r := newRig(t)
-	r.call.(*http.Transport).TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig
+	r := newRig(t, func(c *Config, _ *worker.Config) {
+		c.TLS = server.Client().Transport.(*http.Transport).TLSClientConfig
+	})
 	r.add(NewEndpoint{URL: server.URL})
 	for i := range 20 {
 		d := r.await(r.send(Message{Type: "a.b", Payload: fmt.Appendf(nil, "%d", i)}).Deliveries[0].ID, "succeeded")

@@ -120,6 +120,19 @@ func (s *Service) failing(ctx context.Context, id string) (healthDoc, error) {
 	return healthOf(&r)
 }
 
+// healths reads the health of endpoints that are in the order of their ids.
+func (s *Service) healths(ctx context.Context, docs []*endpointDoc) (map[string]healthDoc, error) {
+	switch len(docs) {
+	case 0:
+		return nil, nil
+	case 1:
+		h, err := s.failing(ctx, docs[0].ID)
+		return map[string]healthDoc{docs[0].ID: h}, err
+	}
+	first := docs[0].ID
+	return s.ailing(ctx, first[:len(first)-1], docs[len(docs)-1].ID) // what begins alike comes after its beginning
+}
+
 // heed adds to what is remembered what was seen.
 func (h *healthDoc) heed(k *streak) (changed bool) {
 	if !k.okAt.IsZero() && !h.FailingSince.IsZero() && !k.okAt.Before(h.FailingSince) {

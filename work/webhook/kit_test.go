@@ -19,6 +19,7 @@ import (
 
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/store/memory"
+	"github.com/ebbhq/ebb/store/pgtest"
 	"github.com/ebbhq/ebb/store/sqlite"
 	"github.com/ebbhq/ebb/worker"
 )
@@ -28,7 +29,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, runSender(path))
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m)
+	code := pgtest.RunWith(m, pgtest.Config{NoSync: true})
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // sealer is AES-GCM, as package access has it.

@@ -89,6 +89,10 @@ func (s *Service) told(ctx context.Context, docs []*endpointDoc) ([]Endpoint, er
 	if err != nil {
 		return nil, fmt.Errorf("webhook: endpoints: %w", err)
 	}
+	healths, err := s.healths(ctx, docs)
+	if err != nil {
+		return nil, err
+	}
 	now := s.now()
 	list := make([]Endpoint, len(docs))
 	for i, d := range docs {
@@ -101,10 +105,7 @@ func (s *Service) told(ctx context.Context, docs []*endpointDoc) ([]Endpoint, er
 			e.Secrets[k] = d.Secrets[k].Secret
 		}
 		e.State, e.Reason, e.PausedUntil = stateOf(&gates[i], d, now)
-		h, err := s.failing(ctx, d.ID)
-		if err != nil {
-			return nil, err
-		}
+		h := healths[d.ID]
 		e.FailingSince, e.Failures = h.FailingSince, h.Failures
 	}
 	return list, nil
@@ -129,16 +130,16 @@ func stateOf(g *store.Gate, d *endpointDoc, now time.Time) (State, string, time.
 // zero, until it is resumed. Waiting so costs nothing: neither attempts nor
 // the time that a delivery may be held.
 func (s *Service) Pause(ctx context.Context, id, reason string, until time.Time) (Endpoint, error) {
-	if _, err := s.edit(ctx, id, "webhook.endpoint.pause", func(doc *endpointDoc) error {
-		doc.PauseReason = reason
-		return nil
-	}); err != nil {
+	if _, err := s.endpoint(ctx, id); err != nil {
 		return Endpoint{}, err
 	}
 	if _, err := s.ops.PauseTarget(s.acting(ctx), id, until); err != nil {
 		return Endpoint{}, fmt.Errorf("webhook: endpoint: %s: %w", id, err)
 	}
-	return s.Show(ctx, id)
+	return s.edit(ctx, id, "webhook.endpoint.pause", func(doc *endpointDoc) error {
+		doc.PauseReason = reason
+		return nil
+	})
 }
 
 func (s *Service) acting(ctx context.Context) context.Context {

@@ -20,7 +20,7 @@ const (
 	keepAlive = 90 * time.Second
 	// maxResponseHeader bounds what an answer's headers may take, in bytes.
 	maxResponseHeader = 64 << 10
-	// noDelay is what a resolver's second family waits for the first.
+	// fallbackDelay is how long IPv4 waits for IPv6, or the other way round.
 	fallbackDelay = 300 * time.Millisecond
 )
 
@@ -71,6 +71,9 @@ func (c *Config) transport(policies map[string]*policy.Policy) *http.Transport {
 		MaxIdleConnsPerHost:    each,
 		IdleConnTimeout:        keepAlive,
 		MaxResponseHeaderBytes: maxResponseHeader,
+	}
+	if c.TLS != nil {
+		t.TLSClientConfig = c.TLS.Clone()
 	}
 	if c.Proxy == nil {
 		return t

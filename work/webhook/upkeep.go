@@ -89,7 +89,7 @@ func counts(ctx context.Context, err error) bool {
 // failed for long enough.
 func (s *Service) review(ctx context.Context) error {
 	seen := s.health.take()
-	known, err := s.ailing(ctx)
+	known, err := s.ailing(ctx, "", "")
 	if err != nil {
 		s.health.giveBackAll(seen)
 		return err
@@ -125,10 +125,11 @@ func (s *Service) review(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// ailing lists what is remembered of endpoints that are not simply well.
-func (s *Service) ailing(ctx context.Context) (map[string]healthDoc, error) {
+// ailing lists what is remembered of endpoints that are not simply well, whose
+// ids are beyond after and, unless it is empty, up to last.
+func (s *Service) ailing(ctx context.Context, after, last string) (map[string]healthDoc, error) {
 	known := map[string]healthDoc{}
-	filter := store.RecordFilter{Kind: recordHealth, Limit: 1000}
+	filter := store.RecordFilter{Kind: recordHealth, After: after, Limit: 1000}
 	for {
 		rows, err := s.store.Records(ctx, filter)
 		if err != nil {
@@ -139,7 +140,7 @@ func (s *Service) ailing(ctx context.Context) (map[string]healthDoc, error) {
 				return nil, err
 			}
 		}
-		if len(rows) < filter.Limit {
+		if len(rows) < filter.Limit || last != "" && rows[len(rows)-1].ID >= last {
 			return known, nil
 		}
 		filter.After = rows[len(rows)-1].ID

@@ -11,6 +11,7 @@ package webhook
 import (
 	"cmp"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -112,6 +113,10 @@ type Config struct {
 
 	// Wrap puts something around every call, such as a trace. Default nothing.
 	Wrap func(http.RoundTripper) http.RoundTripper
+
+	// TLS is how endpoints are called over https, such as by authorities of
+	// one's own. Default: Go's, by the machine's authorities.
+	TLS *tls.Config
 
 	// MaxPayload is the largest payload, in bytes. Default 256 KiB.
 	MaxPayload int
