@@ -49,7 +49,9 @@ type Source struct {
 }
 
 // Arguments is the source of URLs given on the command line.
-func Arguments(urls ...string) Source { return Source{Name: "argument", args: urls} }
+func Arguments(urls ...string) Source {
+	return Source{Name: "argument", args: append([]string{}, urls...)} // never nil, which would be a file
+}
 
 // Options changes how Read works. The zero value is ready to use.
 type Options struct {

@@ -99,6 +99,8 @@ func TestSources(t *testing.T) {
 		sources []input.Source
 		want    string
 	}{
+		{"no arguments", []input.Source{input.Arguments()}, `
+read 0 unique 0 duplicate 0 bad 0 sitemaps 0`},
 		{"arguments", []input.Source{input.Arguments("https://B.example", "https://b.example/", "ftp://b/")}, `
 argument:1 https://b.example/
 input: argument, line 3: "ftp://b/": scheme ftp: only http and https are fetched

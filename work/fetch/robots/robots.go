@@ -1,6 +1,10 @@
 // Package robots answers "may we fetch this?" as robots.txt says, by RFC 9309:
 // groups merged by product token, the longest rule wins, allow wins a tie. It
 // reads no network and no clock: bodies and instants are arguments.
+//
+// It is ours because the library that Go programs commonly use fails the RFC's
+// cases of product tokens, ties, percent-encoding and stray rules, all of which
+// are in testdata/cases.txt.
 package robots
 
 import (
