@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -79,7 +81,7 @@ func runChild(dir string, l *launch, lock *os.File) error {
 	}
 	path := l.Argv[0]
 	cmd := &exec.Cmd{
-		Path: path, Args: l.Argv, Env: l.Env, Dir: l.Cwd, Stdout: files[0], Stderr: files[1],
+		Path: path, Args: l.Argv, Env: append(environ(), l.Env...), Dir: l.Cwd, Stdout: files[0], Stderr: files[1],
 		ExtraFiles: []*os.File{lock}, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 	before, began := oomKills(), time.Now()
@@ -105,6 +107,13 @@ func runChild(dir string, l *launch, lock *os.File) error {
 	}
 	sweep(cmd.Process.Pid)
 	return record(dir, e)
+}
+
+// environ is what the command inherits: all but what opens Ebb's own doors.
+func environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "EBB_TOKEN=") || strings.HasPrefix(v, "EBB_DB=") || strings.HasPrefix(v, "EBB_KEY")
+	})
 }
 
 // sweep ends what the command left behind in its group.

@@ -84,9 +84,7 @@ func (l *life) present(ctx context.Context, launched *bool) error {
 			*launched = true
 			if l.status.Child != id {
 				l.status.Child = id
-				if err := l.report(context.WithoutCancel(ctx)); err != nil {
-					return err
-				}
+				l.reported = time.Time{} // at once
 				l.tell(Event{What: Named, PID: id.PID})
 			}
 		} else if l.config.Clock.Now().Sub(l.at.launch.At) < 10*time.Second || time.Since(l.reported) < 2*lockPatience {
@@ -112,10 +110,12 @@ func (l *life) save(ctx context.Context) error {
 		}
 		l.tell(Event{What: Advanced})
 	}
-	if time.Since(l.reported) < l.config.Report {
-		return nil
+	if time.Since(l.reported) >= l.config.Report {
+		if err := l.report(ctx); err != nil { // the process goes on, and is reported again
+			l.config.Log.Warn("supervise: status", "run", l.name, "error", err)
+		}
 	}
-	return l.report(ctx)
+	return nil
 }
 
 // progress tells the store that the run got further than ever.

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -237,9 +239,9 @@ func (l *life) launch(ctx context.Context) error {
 	if path, err := exec.LookPath(argv[0]); err == nil {
 		argv[0] = path
 	}
-	env := os.Environ()
-	for key, value := range l.spec.Env {
-		text, _ := v.expand(value)
+	var env []string
+	for _, key := range slices.Sorted(maps.Keys(l.spec.Env)) {
+		text, _ := v.expand(l.spec.Env[key])
 		env = append(env, key+"="+text)
 	}
 	at, err := prepare(l.spec.Dir, launch{Attempt: n, Argv: argv, Env: env, Cwd: l.spec.Cwd, Vars: v, Resume: sum, High: l.status.High, At: l.config.Clock.Now().UTC()})
@@ -316,7 +318,10 @@ func (l *life) report(ctx context.Context) error {
 	if err := l.keep(ctx, l.name, st); err != nil {
 		return err
 	}
-	return l.stateFile()
+	if err := l.stateFile(); err != nil { // no record of truth
+		l.config.Log.Warn("supervise: state file", "run", l.name, "error", err)
+	}
+	return nil
 }
 
 func (l *life) tell(e Event) {

@@ -24,7 +24,7 @@ type Identity struct {
 type launch struct {
 	Attempt int       `json:"attempt"`
 	Argv    []string  `json:"argv"`
-	Env     []string  `json:"env"`
+	Env     []string  `json:"env,omitempty"` // beside the supervisor's own
 	Cwd     string    `json:"cwd"`
 	Lock    string    `json:"lock"`
 	Vars    Vars      `json:"vars"`
@@ -65,15 +65,15 @@ func save(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	return saveText(path, append(text, '\n'))
+	return saveText(path, append(text, '\n'), 0o600)
 }
 
-func saveText(path string, text []byte) error {
+func saveText(path string, text []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	err = errors.Join(f.Chmod(0o644), writeAll(f, text), f.Close())
+	err = errors.Join(f.Chmod(mode), writeAll(f, text), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

@@ -46,9 +46,6 @@ func (l *life) end(ctx context.Context, e ended) error {
 	return outcome
 }
 
-// fullBelow is what is left of a disk that counts as full.
-const fullBelow = 64 << 10
-
 // exitOf gathers what exit rules look at.
 func (l *life) exitOf(e ended) Exit {
 	x := Exit{Code: e.Code, Signal: e.Signal, OOM: e.OOM, StartErr: e.Error, Counts: l.meter.Counts()}
@@ -167,7 +164,7 @@ func (l *life) book(ctx context.Context, reason *StopReason, v Verdict, succeede
 	st := &l.status
 	st.EndedAt, st.Verdict = l.config.Clock.Now().UTC(), &v
 	if rest := l.meter.Remaining(); len(rest) > 0 {
-		if err := saveText(filepath.Join(l.at.dir, remainingFile), []byte(strings.Join(rest, "\n")+"\n")); err != nil {
+		if err := saveText(filepath.Join(l.at.dir, remainingFile), []byte(strings.Join(rest, "\n")+"\n"), 0o600); err != nil {
 			return err
 		}
 	}

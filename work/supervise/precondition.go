@@ -10,31 +10,75 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/retry"
 )
 
-// ready measures the preconditions. What is wanting is a fault of our own
-// machine: the policy waits for it and it costs nothing.
+// ready waits until the preconditions hold. What is wanting is a fault of our
+// own machine: it is waited for here, in the slot, so that no start is spent
+// on it. How long is the policy's to say.
 func (l *life) ready(ctx context.Context) error {
-	hold, first := l.status.Hold.Judge(l.readings(ctx), l.config.Clock.Now().UTC())
-	changed := len(hold) != len(l.status.Hold) || first != nil && first.Text != l.status.HoldText
-	l.status.Hold, l.status.HoldText = hold, ""
-	if first == nil {
-		return nil
+	h := l.task.Job().History
+	for {
+		now := l.config.Clock.Now().UTC()
+		hold, first := l.status.Hold.Judge(l.readings(ctx), now)
+		begins := len(l.status.Hold) == 0 && len(hold) > 0
+		l.status.Hold, l.status.HoldText = hold, ""
+		if first == nil {
+			return nil
+		}
+		l.status.HoldText = first.Text
+		f := failure.Of(first.Class)
+		f.Reason, f.Err = "not_ready", errors.New(first.Text)
+		h.Idle, h.Starts = 0, h.Starts+1
+		d := retry.Decide(&l.policy, h, f, now, retry.Derive(uint64(l.task.Job().Seq), uint64(l.task.Start()), h.Starts))
+		if d.Action != policy.Retry { // a deadline, a window, or a rule of the policy's own
+			return failure.New(f.Class, f.Reason, f.Err)
+		}
+		h = d.Next
+		if begins {
+			l.tell(Event{What: HeldBack, Text: first.Text})
+		}
+		if err := l.report(ctx); err != nil {
+			l.config.Log.Warn("supervise: status", "run", l.name, "error", err)
+		}
+		if err := l.wait(ctx, d.Delay); err != nil {
+			return err
+		}
 	}
-	l.status.HoldText = first.Text
-	if changed {
-		l.tell(Event{What: HeldBack, Text: first.Text})
-	}
-	if err := l.report(ctx); err != nil {
-		return err
-	}
-	return failure.New(first.Class, "not_ready", errors.New(first.Text))
 }
+
+// wait waits in policy time, until the service stops or the context ends.
+func (l *life) wait(ctx context.Context, d time.Duration) error {
+	fired, release := l.config.Clock.Timer(d)
+	defer release()
+	select {
+	case <-fired:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.stopping:
+		return failure.New(failure.Interrupted, "stopped", errors.New("the supervisor was told to stop while the run waited"))
+	}
+}
+
+// A disk with less than fullBelow is full, whatever else is asked of it; it
+// must have room for a little more before it counts as mended.
+const (
+	fullBelow  = 64 << 10
+	fullMended = 4 * fullBelow
+)
 
 func (l *life) readings(ctx context.Context) []Reading {
 	var all []Reading
 	r := &l.spec.Ready
-	for _, d := range r.Disk {
+	disks := append([]DiskFree(nil), r.Disk...)
+	for _, path := range []string{l.spec.Cwd, l.spec.Dir} {
+		if _, err := os.Stat(path); err == nil {
+			disks = append(disks, DiskFree{Path: path, Free: fullBelow, Again: fullMended})
+		}
+	}
+	for _, d := range disks {
 		path := d.Path
 		if path == "" {
 			path = l.spec.Cwd
@@ -44,7 +88,7 @@ func (l *life) readings(ctx context.Context) []Reading {
 			again = int64(d.Free) + int64(d.Free)/10
 		}
 		have, err := freeBytes(path)
-		one := Reading{Name: "disk:" + path, Have: have, Need: int64(d.Free), Again: again, Class: failure.DiskFull}
+		one := Reading{Name: fmt.Sprintf("disk:%s:%d", path, d.Free), Have: have, Need: int64(d.Free), Again: again, Class: failure.DiskFull}
 		one.Text = fmt.Sprintf("disk: %s: %d bytes free, want %d (%d after it was full)", path, have, d.Free, again)
 		if err != nil {
 			one.Class, one.Text = failure.LocalIO, err.Error()

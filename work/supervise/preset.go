@@ -88,6 +88,7 @@ var generic = preset{
 	sources: []Source{{Kind: "lines", Pattern: `\S`, Count: "lines"}},
 	exit: []ExitRule{
 		{Name: "rebooted", Signals: []string{signalReboot}, Outcome: OutcomeInterrupted},
+		{Name: "lost", Signals: []string{signalLost}, Outcome: OutcomeRetry},
 		{Name: "oom", OOM: true, Outcome: OutcomeRetry},
 		{Name: "disk_full", Log: diskFull, Codes: nonZero, Outcome: OutcomeDisk},
 		{Name: "disk_full", Full: true, Codes: nonZero, Outcome: OutcomeDisk},
@@ -112,7 +113,7 @@ var nonZero = func() []int {
 	return codes
 }()
 
-var allSignals = []string{"KILL", "SEGV", "ABRT", "BUS", "FPE", "ILL", "PIPE", "QUIT", "SYS", "TRAP", "USR1", "USR2", "ALRM", "XCPU", "XFSZ", signalLost}
+var allSignals = []string{"KILL", "SEGV", "ABRT", "BUS", "FPE", "ILL", "PIPE", "QUIT", "SYS", "TRAP", "USR1", "USR2", "ALRM", "XCPU", "XFSZ"}
 
 // What stands for a signal where nobody saw the end.
 const (

@@ -204,7 +204,7 @@ func (s *Service) exportTo(dir string, list []Run) error {
 	var errs []error
 	for i := range list {
 		text := Exposition(list[i:i+1], now)
-		errs = append(errs, saveText(filepath.Join(dir, "ebb_run_"+list[i].Name+".prom"), text))
+		errs = append(errs, saveText(filepath.Join(dir, "ebb_run_"+list[i].Name+".prom"), text, 0o644))
 	}
 	return errors.Join(errs...)
 }

@@ -1,6 +1,9 @@
 package supervise
 
-import "path/filepath"
+import (
+	"encoding/json"
+	"path/filepath"
+)
 
 // StateFile is the name of the file that seed 003's scripts read.
 const StateFile = ".archive_state.json"
@@ -31,5 +34,9 @@ func (st *Status) state(dir string, restarts int) State {
 
 // stateFile writes it. Restarts are the attempts that earlier starts spent.
 func (l *life) stateFile() error {
-	return save(filepath.Join(l.spec.Dir, StateFile), l.status.state(l.spec.Dir, l.task.Attempt()-1))
+	text, err := json.Marshal(l.status.state(l.spec.Dir, l.task.Attempt()-1))
+	if err != nil {
+		return err
+	}
+	return saveText(filepath.Join(l.spec.Dir, StateFile), append(text, '\n'), 0o644)
 }
