@@ -60,7 +60,7 @@ func (s *server) deadRoutes() []route {
 				if err != nil {
 					return GroupList{}, err
 				}
-				list, err := s.Ops.Groups(ctx, f, in.Limit)
+				list, err := s.Ops.Groups(ctx, f, engine.Page{Limit: in.Limit, Rows: engine.PageRows})
 				return GroupList{list}, err
 			}),
 		handle(s, access.Read, http.MethodGet, "/v1/redrives", "listRedrives", "List orders to queue dead letters again",

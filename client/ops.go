@@ -112,9 +112,9 @@ func (c *Client) Dead(ctx context.Context, f engine.Filter, p engine.Page) (engi
 }
 
 // Groups gathers dead letters by what went wrong.
-func (c *Client) Groups(ctx context.Context, f engine.Filter, limit int) ([]engine.Group, error) {
+func (c *Client) Groups(ctx context.Context, f engine.Filter, p engine.Page) ([]engine.Group, error) {
 	var out struct{ Groups []engine.Group }
-	err := c.ask(ctx, get, "/v1/dead/groups", bounded(selected(f), engine.Page{Limit: limit}), nil, &out)
+	err := c.ask(ctx, get, "/v1/dead/groups", bounded(selected(f), engine.Page{Limit: p.Limit}), nil, &out)
 	return out.Groups, err
 }
 

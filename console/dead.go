@@ -51,12 +51,12 @@ func (s *server) groups(ctx context.Context, r *http.Request, f engine.Filter, l
 	f.State = ""
 	own := queues(r)
 	if own == nil || f.Queue != "" {
-		return s.Ops.Groups(ctx, f, limit)
+		return s.Ops.Groups(ctx, f, engine.Page{Limit: limit, Rows: engine.PageRows})
 	}
 	var all []engine.Group
 	for _, name := range own {
 		f.Queue = name
-		list, err := s.Ops.Groups(ctx, f, limit)
+		list, err := s.Ops.Groups(ctx, f, engine.Page{Limit: limit, Rows: engine.PageRows})
 		if err != nil {
 			return nil, err
 		}

@@ -84,7 +84,7 @@ func (e *Engine) Dead(ctx context.Context, f Filter, p Page) (Jobs, error) {
 }
 
 // Groups gathers dead letters by what went wrong, most first.
-func (e *Engine) Groups(ctx context.Context, f Filter, limit int) ([]Group, error) {
+func (e *Engine) Groups(ctx context.Context, f Filter, p Page) ([]Group, error) {
 	if f.State != "" && f.State != job.Failed {
 		return nil, invalid("state %q: only dead letters are grouped; leave it out", f.State)
 	}
@@ -93,9 +93,14 @@ func (e *Engine) Groups(ctx context.Context, f Filter, limit int) ([]Group, erro
 	if err != nil {
 		return nil, err
 	}
-	bounds, err := Page{Limit: limit}.bounds()
+	bounds, err := Page{Limit: p.Limit}.bounds()
 	if err != nil {
 		return nil, err
+	}
+	if p.Rows > 0 && f.byRow() {
+		if selection.From, err = e.store.Floor(ctx, store.Filter{State: job.Failed}, 0, p.Rows); err != nil {
+			return nil, fmt.Errorf("groups: %w", err)
+		}
 	}
 	rows, err := e.store.Groups(ctx, selection, bounds.Limit)
 	if err != nil {

@@ -80,8 +80,9 @@ type Ops interface {
 	// Dead lists dead letters from newest to oldest, or parked jobs if the
 	// filter's state says so.
 	Dead(ctx context.Context, f Filter, p Page) (Jobs, error)
-	// Groups gathers dead letters by what went wrong, most first.
-	Groups(ctx context.Context, f Filter, limit int) ([]Group, error)
+	// Groups gathers dead letters by what went wrong, most first. With Rows a
+	// filter by target, batch, key or time gathers the newest so many alone.
+	Groups(ctx context.Context, f Filter, p Page) ([]Group, error)
 	// Redrive orders dead letters or parked jobs to be queued again, or with
 	// DryRun only counts them. The order is durable: workers carry it out,
 	// and so does FinishRedrive.

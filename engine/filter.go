@@ -99,6 +99,12 @@ func (f Filter) searches() bool {
 	return !f.Empty() || state == job.Succeeded || state == job.Cancelled
 }
 
+// byRow reports whether groups by the filter must look at each dead letter:
+// what makes a group is counted by an index, or as it changes.
+func (f Filter) byRow() bool {
+	return f.Target != "" || f.Batch != "" || f.Key != "" || !f.Since.IsZero() || !f.Until.IsZero()
+}
+
 // filterOf is selection backwards.
 func filterOf(f *store.Filter) Filter {
 	out := Filter{

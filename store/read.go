@@ -22,6 +22,7 @@ type Filter struct {
 	Since       time.Time // enqueued (live) or ended (others) at or after
 	Until       time.Time // … and before
 	Key         string    // stands within the key or the unique key
+	From        int64     // only sequence numbers from here up; 0 = all
 }
 
 // Page bounds a list. Lists go from newest to oldest by sequence.

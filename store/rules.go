@@ -120,6 +120,7 @@ func (f *Filter) Matches(j *job.Job) bool {
 		selects(f.Fingerprint, j.Fingerprint) &&
 		(f.Since.IsZero() || !at.Before(f.Since)) &&
 		(f.Until.IsZero() || at.Before(f.Until)) &&
+		j.Seq >= f.From &&
 		(strings.Contains(j.Key, f.Key) || strings.Contains(j.Unique, f.Key)) &&
 		(len(f.Seqs) == 0 || slices.Contains(f.Seqs, j.Seq))
 }

@@ -55,7 +55,7 @@ fingerprint names a group: "ebb dead redrive --fingerprint F".`,
 				return flagError(c, err)
 			}
 			return a.ask(c, false, func(ctx context.Context, ops engine.Ops) error {
-				list, err := ops.Groups(ctx, filter, f.page.Limit)
+				list, err := ops.Groups(ctx, filter, engine.Page{Limit: f.page.Limit})
 				if err != nil {
 					return err
 				}

@@ -118,7 +118,7 @@ func (a *app) printDryRun(ctx context.Context, ops engine.Ops, o engine.Order, r
 		return nil
 	}
 	const most = 20
-	groups, err := ops.Groups(ctx, o.Filter, most)
+	groups, err := ops.Groups(ctx, o.Filter, engine.Page{Limit: most})
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ var deadRules = []rule{
 		list, err = b.Dead(b.ctx, engine.Filter{Class: "rejected", Since: T0.Add(time.Second)}, engine.Page{})
 		b.must(err)
 		b.same("ids", ids(list), []string{second})
-		groups, err := b.Groups(b.ctx, engine.Filter{}, 10)
+		groups, err := b.Groups(b.ctx, engine.Filter{}, engine.Page{Limit: 10})
 		b.must(err)
 		b.same("groups", groups, []engine.Group{
 			{
@@ -42,7 +42,7 @@ var deadRules = []rule{
 		b.refused(err, engine.ErrInvalid, `state "running": must be failed or parked`)
 		_, err = b.Redrive(b.ctx, engine.Order{Rate: -1})
 		b.refused(err, engine.ErrInvalid, "redrive: rate -1: must be 0 (at once) or more jobs a second")
-		_, err = b.Groups(b.ctx, engine.Filter{State: job.Parked}, 10)
+		_, err = b.Groups(b.ctx, engine.Filter{State: job.Parked}, engine.Page{Limit: 10})
 		b.refused(err, engine.ErrInvalid, `state "parked": only dead letters are grouped; leave it out`)
 		_, err = b.FinishRedrive(b.ctx, "9", nil)
 		b.refused(err, engine.ErrNotFound, "redrive: 9: no such redrive")

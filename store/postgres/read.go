@@ -98,6 +98,9 @@ func (w *where) filter(f *store.Filter) {
 	if f.Key != "" {
 		w.and("(position(? IN key) > 0 OR position(? IN unique_key) > 0)", f.Key)
 	}
+	if f.From > 0 {
+		w.and("seq >= ?", f.From)
+	}
 	if len(f.Seqs) > 0 {
 		w.and("seq = ANY (?::bigint[])", f.Seqs)
 	}
@@ -228,7 +231,7 @@ func (s *Store) Groups(ctx context.Context, f store.Filter, limit int) ([]store.
 		return nil, nil
 	}
 	name := "groups"
-	if f.Target != "" || f.Key != "" || f.Batch != "" || len(f.Seqs) > 0 || !f.Since.IsZero() || !f.Until.IsZero() {
+	if f.Target != "" || f.Key != "" || f.Batch != "" || f.From > 0 || len(f.Seqs) > 0 || !f.Since.IsZero() || !f.Until.IsZero() {
 		name = "groups_of_rows"
 	}
 	w := &where{args: []any{limit}}

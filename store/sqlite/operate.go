@@ -159,7 +159,7 @@ func (s *Store) Matching(ctx context.Context, f store.Filter, limit int) (int, e
 	}
 	n := 0
 	err := s.read(ctx, "matching", false, func(c *conn) error {
-		return selectionOf(f).ask(ctx, c, "above", 0, limit, func(row) error {
+		return selectionOf(f).ask(ctx, c, "above", max(f.From-1, 0), limit, func(row) error {
 			n++
 			return nil
 		})
@@ -244,7 +244,7 @@ func (t *tx) step(r *store.Redrive, n int) error {
 // above returns the next selected sequence numbers.
 func (t *tx) above(sel selection, seq int64, limit int) ([]int64, error) {
 	var list []int64
-	err := sel.ask(t.ctx, t.conn, "above", seq, limit, func(r row) error {
+	err := sel.ask(t.ctx, t.conn, "above", max(seq, sel.from-1), limit, func(r row) error {
 		list = append(list, r.int(0))
 		return nil
 	})

@@ -77,10 +77,11 @@ type selection struct {
 	suffix string // of the statement that has the best way in
 	args   []any  // ?1 to ?11
 	seqs   any    // JSON, NULL = all
+	from   int64  // only sequence numbers from here up
 }
 
 func selectionOf(f store.Filter) selection {
-	sel := selection{source: sources[f.State], args: []any{
+	sel := selection{source: sources[f.State], from: f.From, args: []any{
 		orNull(f.State), orNull(f.Cause), orNull(f.Kind), orNull(f.Queue), orNull(f.Target), orNull(f.Batch),
 		className(f.Class), orNull(f.Fingerprint), boundary(f.Since), boundary(f.Until), orNull(f.Key),
 	}}
@@ -132,7 +133,7 @@ func (s *Store) List(ctx context.Context, f store.Filter, page store.Page) ([]jo
 			j, err := readJob(r)
 			list = append(list, j)
 			return err
-		}, page.From)
+		}, max(page.From, f.From))
 	})
 	return list, err
 }
@@ -200,7 +201,11 @@ func (s *Store) Groups(ctx context.Context, f store.Filter, limit int) ([]store.
 	sel := selectionOf(f)
 	list := []store.Group{}
 	err := s.read(ctx, "groups", true, func(c *conn) error {
-		err := c.query(ctx, "groups", append(slices.Clone(sel.args), sel.seqs), func(r row) error {
+		name := "groups"
+		if sel.from > 0 {
+			name = "groups_from"
+		}
+		err := c.query(ctx, name, append(slices.Clone(sel.args), sel.seqs, sel.from), func(r row) error {
 			class, err := r.class(3)
 			list = append(list, store.Group{
 				Fingerprint: r.text(0), Kind: r.text(1), Queue: r.text(2), Class: class, Cause: job.Cause(r.text(4)),
@@ -225,7 +230,7 @@ func (s *Store) Groups(ctx context.Context, f store.Filter, limit int) ([]store.
 
 // newestError fills in the error of the newest job of the group.
 func (c *conn) newestError(ctx context.Context, sel selection, g *store.Group) error {
-	args := append(slices.Clone(sel.args), sel.seqs,
+	args := append(slices.Clone(sel.args), sel.seqs, sel.from,
 		orNull(g.Fingerprint), g.Kind, g.Queue, className(g.Class), string(g.Cause), micros(g.LastAt))
 	r, err := c.one(ctx, "group_error", args...)
 	if err == nil && r != nil {

@@ -102,6 +102,7 @@ var readRules = []rule{
 			{"since", store.Filter{Since: at(15)}, []int64{live[1], live[0], dead[4], dead[3], dead[2]}},
 			{"until", store.Filter{Until: at(15)}, []int64{dead[1], dead[0]}},
 			{"ids", store.Filter{Seqs: []int64{dead[0], live[1]}}, []int64{live[1], dead[0]}},
+			{"from", store.Filter{From: dead[3]}, []int64{live[1], live[0], dead[4], dead[3]}},
 			{"state and kind", store.Filter{State: job.Queued, Kind: "c"}, []int64{live[1]}},
 		} {
 			s.same(c.name, s.list(c.f, store.Page{Limit: 100}), c.want)
@@ -193,6 +194,11 @@ var readRules = []rule{
 		s.must(err)
 		want[0].Count, want[0].FirstAt = 1, at(30)
 		s.same("filtered and cut", groups, []store.Group{want[1], want[0]})
+		newest, err := s.List(s.ctx, store.Filter{State: job.Failed}, store.Page{Limit: 2})
+		s.must(err)
+		groups, err = s.Groups(s.ctx, store.Filter{From: newest[1].Seq}, 10)
+		s.must(err)
+		s.same("of the two newest", groups, []store.Group{want[1], want[0]})
 	}},
 	{"a group's error is its newest", func(s *script) {
 		p := s.process(t0)

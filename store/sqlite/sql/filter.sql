@@ -40,12 +40,19 @@ SELECT seq FROM /*from*/
 -- In the order of the index, so that nothing is sorted but the groups.
 SELECT fingerprint, kind, queue, last_class, cause, count(*), min(ended_at), max(ended_at)
   FROM ebb_dead_view
- WHERE /*filter*/ AND (?12 IS NULL OR seq IN (SELECT value FROM json_each(?12)))
+ WHERE /*filter*/ AND (?12 IS NULL OR seq IN (SELECT value FROM json_each(?12))) AND +seq >= ?13
  GROUP BY fingerprint, kind, queue, last_class, cause
+
+-- name: groups_from
+-- Among the newest: those from ?13 on, whose groups are sorted.
+SELECT fingerprint, kind, queue, last_class, cause, count(*), min(ended_at), max(ended_at)
+  FROM ebb_dead_view
+ WHERE seq >= ?13 AND /*filter*/ AND (?12 IS NULL OR seq IN (SELECT value FROM json_each(?12)))
+ GROUP BY +fingerprint, kind, queue, last_class, cause
 
 -- name: group_error
 -- The error of the newest of a group, among those that the filter selects.
 SELECT last_error FROM ebb_dead_view
- WHERE fingerprint IS ?13 AND kind = ?14 AND queue = ?15 AND last_class IS ?16 AND cause = ?17 AND ended_at = ?18
-   AND /*filter*/ AND (?12 IS NULL OR seq IN (SELECT value FROM json_each(?12)))
+ WHERE fingerprint IS ?14 AND kind = ?15 AND queue = ?16 AND last_class IS ?17 AND cause = ?18 AND ended_at = ?19
+   AND /*filter*/ AND (?12 IS NULL OR seq IN (SELECT value FROM json_each(?12))) AND +seq >= ?13
  ORDER BY seq DESC LIMIT 1
