@@ -26,7 +26,8 @@ test: ## all checks but containers and slow suites: format, vet, lint, build, te
 	@MAKE="$(MAKE)" DONE_FROM=$(TESTLOG) scripts/phases tools fmt-check vet lint vuln build test-openapi test-verifiers unit guard bench-check examples-check
 
 .PHONY: demo
-demo: build ## build ebb and watch it work
+demo: build ## build ebb and watch the seeds' incidents: four at once, live in the console, in about a minute
+	@scripts/need wget
 	bin/ebb demo
 
 .PHONY: build

@@ -2,145 +2,140 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/ebbhq/ebb"
 	"github.com/ebbhq/ebb/clock"
-	"github.com/ebbhq/ebb/engine"
-	"github.com/ebbhq/ebb/failure"
-	"github.com/ebbhq/ebb/job"
-	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/work/document"
 )
 
 // Seed 001's kind of trouble: documents to be processed by a provider that
-// browns out, and some that no retry can mend.
+// browns out, and some whose answers break the schema, which no retry mends.
 const (
-	documentsSent   = 40
 	documentsBroken = 2
 	brownout        = 2 * time.Minute
 )
 
-// documents runs durable jobs in a SQLite file through a brownout of their
-// provider, and asks why one of them waits.
-func documents(ctx context.Context, o Options) error {
-	heading(o, "documents and a provider that browns out (seed 001)",
-		fmt.Sprintf("%d durable jobs in SQLite under the preset processing; the provider answers 503 for %s", documentsSent, brownout))
-	dir, err := os.MkdirTemp("", "ebb-demo-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // the system empties its temporary directory
-	policyTime := clock.Scaled{Start: time.Now(), Factor: o.Speed}
-	provider, err := listen(ctx, func(w http.ResponseWriter, _ *http.Request) {
-		if policyTime.Now().Sub(policyTime.Start) < brownout {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	defer provider.close()
-	client, err := ebb.Open(ctx, "sqlite:"+filepath.Join(dir, "jobs.db"), ebb.WithClock(policyTime))
-	if err != nil {
-		return err
-	}
-	defer client.Close() //nolint:errcheck // the file is removed
-	return process(ctx, o, client, provider, policyTime)
-}
+const documentSchema = `{"type": "object", "required": ["title", "total"], "properties": {"title": {"type": "string"}, "total": {"type": "number"}}, "additionalProperties": false}`
 
-// process enqueues the documents, runs them and tells how they ended.
-func process(ctx context.Context, o Options, client *ebb.Client, provider *server, policyTime clock.Clock) error {
-	var ended, retried atomic.Int64
-	done := make(chan struct{})
-	ebb.Handle(client, "document", func(ctx context.Context, t *ebb.Task, number int) error {
-		if t.Attempt() > 1 {
-			retried.Add(1)
+// documents submits a directory of invoices.
+func documents(ctx context.Context, w *world) (result, error) {
+	in, out := filepath.Join(w.dir, "in"), filepath.Join(w.dir, "out")
+	for _, dir := range []string{in, out} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return result{}, err
 		}
-		if number < documentsBroken {
-			return failure.New(failure.InvalidOutput, "schema", fmt.Errorf("document %d: the answer breaks its schema", number))
+	}
+	for i := range w.size.documents {
+		text := fmt.Sprintf("Invoice %d\nTotal: %d.50\n", i+1, 100+i)
+		if i < documentsBroken {
+			text = "Invoice without a total\n"
 		}
-		return provider.call(ctx, fmt.Sprintf("/documents/%d", number))
+		if err := os.WriteFile(filepath.Join(in, fmt.Sprintf("invoice-%02d.txt", i+1)), []byte(text), 0o600); err != nil {
+			return result{}, err
+		}
+	}
+	w.provider.brownOut()
+	batch, err := w.documents.Submit(ctx, document.Submission{
+		Pipeline: document.Pipeline{
+			Name: "invoices", Model: "demo/small", Policy: "processing", Schema: json.RawMessage(documentSchema),
+			Prompt: "Give the title and the total of this invoice as JSON.",
+		},
+		Inputs: []string{"file://" + in + "/*.txt"}, Output: "file://" + out,
 	})
-	jobs := make([]ebb.Job, documentsSent)
-	for i := range jobs {
-		jobs[i] = ebb.Job{Kind: "document", Policy: "processing", Args: i}
-	}
-	sent, err := client.EnqueueMany(ctx, jobs)
 	if err != nil {
-		return err
+		return result{}, err
 	}
-	run, stop := context.WithCancel(ctx)
-	defer stop()
-	failed := make(chan error, 1)
-	go func() { failed <- client.Run(run) }()
-	go func() {
-		defer close(done)
-		for _, s := range sent {
-			for {
-				j, err := client.Job(run, s.ID)
-				if err != nil || !j.State.Live() {
-					ended.Add(1)
-					break
-				}
-				if clock.Sleep(run, policyTime, time.Second) != nil {
-					return
-				}
+	var done, dead, invalid int
+	err = until(ctx, func() (bool, error) {
+		list, err := w.documents.Documents(ctx, document.Filter{Batch: batch.ID, Limit: 1000})
+		done, dead, invalid = 0, 0, 0
+		for _, d := range list.Documents {
+			switch {
+			case d.State == "succeeded":
+				done++
+			case d.State == "failed" && d.Invalid != "":
+				invalid++
+			case d.State == "failed":
+				dead++
 			}
 		}
-	}()
-	if err := explainOne(ctx, o, client, sent[documentsSent-1].ID, policyTime); err != nil {
-		return err
-	}
-	select {
-	case <-done:
-	case err := <-failed:
-		return err
-	}
-	stop()
-	return tally(context.WithoutCancel(ctx), o, client, sent, retried.Load())
-}
-
-// explainOne waits until a job has failed once and tells why it waits.
-func explainOne(ctx context.Context, o Options, client *ebb.Client, id string, policyTime clock.Clock) error {
-	for {
-		j, err := client.Job(ctx, id)
-		if err != nil {
-			return err
-		}
-		if j.State == job.Queued && j.History.Starts > 0 {
-			break
-		}
-		if err := clock.Sleep(ctx, policyTime, time.Second); err != nil {
-			return err
-		}
-	}
-	why, err := engine.New(client.Store(), nil, engine.Config{Clock: policyTime}).Why(ctx, id)
+		return done+dead+invalid == w.size.documents, err
+	})
 	if err != nil {
-		return err
+		return result{}, err
 	}
-	fmt.Fprintf(o.Out, "  ebb job why %s\n    %s\n\n", id, why.Text)
-	return nil
+	said := fmt.Sprintf("%d calls of the model for %d documents done", w.provider.calls.Load(), done)
+	if invalid > 0 {
+		said += fmt.Sprintf("; %d refused at once for their schema, the raw answers kept", invalid)
+	}
+	k := w.counts.seen(document.Kind)
+	return result{
+		asked:  fmt.Sprintf("%d documents; the provider answers 503 for %s, and %d answers break the schema", w.size.documents, policy.FormatDuration(brownout), documentsBroken),
+		failed: k.failures() + "; " + k.retries(),
+		lost:   dead,
+		said:   said,
+	}, nil
 }
 
-func tally(ctx context.Context, o Options, client *ebb.Client, sent []ebb.Enqueued, retried int64) error {
-	states := map[job.State]int{}
-	fatal := 0
-	for _, s := range sent {
-		j, err := client.Job(ctx, s.ID)
-		if err != nil {
-			return err
-		}
-		states[j.State]++
-		if j.Cause == retry.CauseFatal && j.History.Starts == 1 {
-			fatal++
-		}
+// provider speaks OpenAI's chat completions, and browns out when told.
+type provider struct {
+	*server
+	clock clock.Scaled
+	from  atomic.Pointer[time.Time]
+	calls atomic.Int64
+}
+
+func newProvider(ctx context.Context, c clock.Scaled) (*provider, error) {
+	p := &provider{clock: c}
+	var err error
+	p.server, err = listen(ctx, p.serve)
+	return p, err
+}
+
+func (p *provider) brownOut() {
+	now := p.clock.Now()
+	p.from.Store(&now)
+}
+
+// Close ends it.
+func (p *provider) Close() { p.close() }
+
+func (p *provider) settings() document.Settings {
+	return document.Settings{Providers: map[string]document.Provider{"demo": {
+		BaseURL: p.base + "/v1", KeyEnv: "DEMO_KEY", Concurrency: 8,
+		Prices: map[string]document.Price{"*": {Input: 0.4, Output: 1.6}},
+	}}}
+}
+
+func (p *provider) serve(w http.ResponseWriter, r *http.Request) {
+	p.calls.Add(1)
+	w.Header().Set("Content-Type", "application/json")
+	if from := p.from.Load(); from != nil && p.clock.Now().Sub(*from) < brownout {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(`{"error": {"message": "overloaded", "type": "server_error"}}`))
+		return
 	}
-	fmt.Fprintf(o.Out, "  %d succeeded after %d retries, %d failed at once for a broken schema (0 retries), %d lost\n",
-		states[job.Succeeded], retried, fatal, documentsSent-states[job.Succeeded]-fatal)
-	return nil
+	body, err := httputil.DumpRequest(r, true)
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	answer := `{"title": "Invoice", "total": 100.5}`
+	if strings.Contains(string(body), "without a total") {
+		answer = `{"title": "Invoice", "total": "none"}`
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"id": "demo", "object": "chat.completion", "model": "small",
+		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": answer}}},
+		"usage":   map[string]any{"prompt_tokens": len(body) / 4, "completion_tokens": len(answer) / 4, "total_tokens": (len(body) + len(answer)) / 4},
+	})
 }

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"context"
 	_ "embed"
 	"fmt"
 	"time"
@@ -17,9 +16,8 @@ var pr247 []byte
 
 // guard shows that the change behind the webhook incident does not get past
 // the contract.
-func guard(_ context.Context, o Options) error {
-	heading(o, "a \"perf\" change to webhook retries (seed 002)",
-		"fixed 5 s instead of 60 s doubling, no jitter, 8 retries, timeout 10 s, pool 50, batch 500")
+func guard(o Options) error {
+	fmt.Fprintf(o.Out, "First, the \"perf\" change behind seed 002's incident, as a policy file: fixed 5 s instead of 60 s\ndoubling, no jitter, 8 retries, timeout 10 s, pool 50, batch 500. ebb policy lint says:\n\n")
 	f, err := file.Parse("pr-247.yaml", pr247)
 	if err != nil {
 		return err
@@ -43,6 +41,6 @@ func guard(_ context.Context, o Options) error {
 	if err := policy.Enforce(change, time.Now().UTC()); err == nil {
 		return fmt.Errorf("the guard let %s pass", f.Name)
 	}
-	fmt.Fprintf(o.Out, "\nrefused: %d risky changes; no engine starts with it. By hand: ebb policy lint FILE\n", risky)
+	fmt.Fprintf(o.Out, "\n  refused: %d risky changes; no engine starts with it.\n\n", risky)
 	return nil
 }
