@@ -96,6 +96,8 @@ func (c *Client) start() (*worker.Worker, error) {
 		return nil, ErrClosed
 	case c.worker != nil:
 		return nil, worker.ErrRunning
+	case len(c.handlers) == 0:
+		return nil, errors.New("ebb: run: no handlers; Handle a kind first")
 	}
 	config := c.config
 	config.Handlers = maps.Clone(c.handlers)

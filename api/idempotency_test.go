@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/ebbhq/ebb/access"
 	"github.com/ebbhq/ebb/api"
 	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/store"
 )
 
 // TestIdempotencyKey: a key's request is done once and answered alike.
@@ -123,4 +126,46 @@ func TestRequests(t *testing.T) {
 	b.refused(b.do(admin, "GET", "/v1/jobs?limit=1001", ""), 422, "invalid")
 	b.refused(b.do(admin, "GET", "/v1/nothing", ""), 404, "not_found")
 	b.refused(b.do(admin, "DELETE", "/v1/jobs", ""), 405, "method")
+}
+
+// TestIdempotencyUnknown: a key whose first request never ended is not done
+// again, whatever became of it: it is under way at first, and then nobody
+// knows.
+func TestIdempotencyUnknown(t *testing.T) {
+	var cut *cutOff
+	b := newBench(t, func(c *api.Config, _ *api.LeasesConfig) {
+		cut = &cutOff{documents: c.Records}
+		c.Records = cut
+	})
+	maya := b.token("maya", access.Produce)
+	ask := func() got { return b.do(maya, "POST", "/v1/jobs", `{"kind":"k"}`, "Idempotency-Key", "one") }
+	cut.left = 1 // the key is taken, its answer is not kept: as if the server was killed
+	want[engine.Enqueued](b, ask(), 201)
+	cut.left = 100
+	if p := b.refused(ask(), 409, "under_way"); p.Try != "the same again in a moment" {
+		t.Errorf("try: %s", p.Try)
+	}
+	b.clock.Advance(2 * time.Minute)
+	b.refused(ask(), 409, "outcome_unknown")
+	b.refused(ask(), 409, "outcome_unknown")
+	if list := want[engine.Jobs](b, b.do(maya, "GET", "/v1/jobs", ""), 200); len(list.Jobs) != 1 {
+		t.Fatalf("there are %d jobs, want 1", len(list.Jobs))
+	}
+	b.clock.Advance(api.KeptFor)
+	want[engine.Enqueued](b, ask(), 201) // the key is forgotten
+}
+
+// cutOff fails every write after so many.
+type cutOff struct {
+	documents
+	left int
+}
+
+type documents = store.Records
+
+func (c *cutOff) Write(ctx context.Context, now time.Time, w store.Write) ([]store.Enqueued, error) {
+	if c.left--; c.left < 0 {
+		return nil, errors.New("cut off")
+	}
+	return c.documents.Write(ctx, now, w)
 }

@@ -17,11 +17,12 @@ import (
 	"github.com/ebbhq/ebb/policy"
 )
 
-// Config says what a worker does and how. Only Handlers is required; New
-// fills the rest with the defaults named here.
+// Config says what a worker does and how. New fills what is not given with the
+// defaults named here.
 type Config struct {
 	// Handlers does the work, by kind. A worker claims only kinds that it
-	// knows: jobs of others wait for a worker that does.
+	// knows: jobs of others wait for a worker that does. One without handlers
+	// does the upkeep alone: dead processes, redrives, schedules, retention.
 	Handlers map[string]Handler
 	// Queues to claim from; they take turns. Default: job.DefaultQueue alone.
 	Queues []string
@@ -104,6 +105,9 @@ func (c *Config) fill() {
 		c.Queues = []string{job.DefaultQueue}
 	}
 	c.Queues = slices.Clone(c.Queues)
+	if len(c.Handlers) == 0 {
+		c.Queues = nil // it serves none
+	}
 	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
 	c.Turns = cmp.Or(c.Turns, defaultTurns)
 	c.Lease = cmp.Or(c.Lease, defaultLease)
@@ -125,9 +129,6 @@ func (c *Config) fill() {
 }
 
 func (c *Config) validate() error {
-	if len(c.Handlers) == 0 {
-		return fmt.Errorf("worker: config: no handlers; a worker claims only kinds that it knows")
-	}
 	for kind, h := range c.Handlers {
 		if kind == "" || h == nil {
 			return fmt.Errorf("worker: config: handler %q: needs a kind and a function", kind)

@@ -272,7 +272,6 @@ func TestConfigIsChecked(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"no handlers":     {func(c *Config) { c.Handlers = nil }, "no handlers"},
 		"nil handler":     {func(c *Config) { c.Handlers["x"] = nil }, `handler "x"`},
 		"queue twice":     {func(c *Config) { c.Queues = []string{"a", "a"} }, `queue "a"`},
 		"no slots":        {func(c *Config) { c.Concurrency = -1 }, "concurrency -1"},
