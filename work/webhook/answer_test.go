@@ -341,8 +341,8 @@ func TestPromise(t *testing.T) {
 	if p.Timeout != 45*time.Second || p.Attempts != 7 || p.Batch != 50 || p.Concurrency != 8 {
 		t.Errorf("timeout %s, attempts %d, batch %d, concurrency %d", p.Timeout, p.Attempts, p.Batch, p.Concurrency)
 	}
-	if transport := r.call.(*http.Transport); transport.MaxIdleConns != 8 || transport.MaxIdleConnsPerHost != 4 || !transport.ForceAttemptHTTP2 || transport.Proxy != nil {
-		t.Errorf("the pool is %d, %d an endpoint", transport.MaxIdleConns, transport.MaxIdleConnsPerHost)
+	if transport := r.call.(*http.Transport); transport.MaxIdleConns != 8 || transport.MaxIdleConnsPerHost != 8 || !transport.ForceAttemptHTTP2 || transport.Proxy != nil {
+		t.Errorf("the pool is %d, %d a host", transport.MaxIdleConns, transport.MaxIdleConnsPerHost)
 	}
 	for _, c := range []struct{ name, value, want string }{
 		{"MAX_RETRY_ATTEMPTS", "many", `environment: MAX_RETRY_ATTEMPTS: "many" is not a whole number`},

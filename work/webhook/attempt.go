@@ -28,8 +28,8 @@ type Attempt struct {
 	Reason     string `json:"reason,omitempty"`
 	Error      string `json:"error,omitempty"`
 
-	RequestHeaders  map[string]string `json:"request_headers,omitempty"`  // redacted
-	ResponseHeaders map[string]string `json:"response_headers,omitempty"` // redacted
+	RequestHeaders  map[string]string `json:"request_headers,omitempty"`  // of a failure, redacted
+	ResponseHeaders map[string]string `json:"response_headers,omitempty"` // of a failure, redacted
 	Size            int64             `json:"size,omitempty"`             // of the answer, as far as it was read
 	Truncated       bool              `json:"truncated,omitempty"`        // the answer went on
 	Excerpt         string            `json:"excerpt,omitempty"`
@@ -96,6 +96,16 @@ func redact(h http.Header, own []string) map[string]string {
 		kept[low] = value
 	}
 	return kept
+}
+
+// headers keeps those of a failed call, as far as it came.
+func (a *Attempt) headers(req *http.Request, resp *http.Response, own []string) {
+	if req != nil {
+		a.RequestHeaders = redact(req.Header, own)
+	}
+	if resp != nil {
+		a.ResponseHeaders = redact(resp.Header, nil)
+	}
 }
 
 // tracer notes when the parts of a call happened. Its hooks are called from

@@ -49,8 +49,9 @@ func BenchmarkBareClient(b *testing.B) {
 	}
 	close(work)
 	b.ResetTimer()
+	var group sync.WaitGroup
 	for range 20 {
-		go func() {
+		group.Go(func() {
 			for range work {
 				req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, url, bytes.NewReader(benchPayload))
 				if err != nil {
@@ -65,9 +66,10 @@ func BenchmarkBareClient(b *testing.B) {
 				_, _ = io.Copy(io.Discard, resp.Body)
 				_ = resp.Body.Close()
 			}
-		}()
+		})
 	}
 	<-done
+	group.Wait()
 }
 
 // BenchmarkDeliver drains a backlog over SQLite.

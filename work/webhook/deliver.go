@@ -55,10 +55,17 @@ func unready(err error) error {
 }
 
 // attempt makes the call and judges the answer. What was seen is in a.
-func (s *Service) attempt(ctx context.Context, a *Attempt, to *destination, e *envelope, payload []byte) error {
+func (s *Service) attempt(ctx context.Context, a *Attempt, to *destination, e *envelope, payload []byte) (err error) {
 	trace := newTracer(s.config.Machine)
 	defer trace.fill(a)
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace.hooks()), http.MethodPost, to.doc.URL, bytes.NewReader(payload))
+	var req *http.Request
+	var resp *http.Response
+	defer func() { // a success is kept with little
+		if err != nil {
+			a.headers(req, resp, to.doc.HeaderNames)
+		}
+	}()
+	req, err = http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace.hooks()), http.MethodPost, to.doc.URL, bytes.NewReader(payload))
 	if err != nil {
 		return failure.New(failure.InvalidInput, "url", err)
 	}
@@ -72,8 +79,7 @@ func (s *Service) attempt(ctx context.Context, a *Attempt, to *destination, e *e
 	if err := sign(req.Header, to.signers, e.Event, s.config.Machine.Now(), payload); err != nil {
 		return failure.New(failure.Config, "secret", err)
 	}
-	a.RequestHeaders = redact(req.Header, to.doc.HeaderNames)
-	resp, err := s.call.RoundTrip(req)
+	resp, err = s.call.RoundTrip(req)
 	if err != nil {
 		if denied(err) {
 			return failure.New(failure.PolicyDenied, "address", err)
@@ -82,7 +88,6 @@ func (s *Service) attempt(ctx context.Context, a *Attempt, to *destination, e *e
 	}
 	defer func() { _ = resp.Body.Close() }()
 	a.Status, a.Proto = resp.StatusCode, resp.Proto
-	a.ResponseHeaders = redact(resp.Header, nil)
 	err = s.read(a, resp.Body)
 	if f, failed := failure.Response(resp, s.config.Machine.Now()); failed {
 		return &failure.Error{Failure: judge(f)}

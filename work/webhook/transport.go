@@ -51,16 +51,12 @@ func denied(err error) bool {
 // transport calls endpoints. It follows nothing: it is no client. The
 // attempt's context is the one deadline, of connect, headers and body.
 func (c *Config) transport(policies map[string]*policy.Policy) *http.Transport {
-	pool, each := 0, 0
+	pool := 0
 	for _, p := range policies {
 		if p.Name != PolicyName && (!c.EndpointPolicies || p.Target != policy.Endpoint) {
 			continue
 		}
 		pool = max(pool, p.Concurrency)
-		each = max(each, p.PerTarget.Concurrency)
-		if p.PerTarget.Concurrency == 0 {
-			each = max(each, p.Concurrency)
-		}
 	}
 	guard := c.guard()
 	dialer := &net.Dialer{FallbackDelay: fallbackDelay, KeepAlive: keepAlive / 3, Control: guard.Safe}
@@ -68,7 +64,7 @@ func (c *Config) transport(policies map[string]*policy.Policy) *http.Transport {
 		DialContext:            dialer.DialContext,
 		ForceAttemptHTTP2:      true,
 		MaxIdleConns:           pool, // as many as can be at work
-		MaxIdleConnsPerHost:    each,
+		MaxIdleConnsPerHost:    pool, // many endpoints may share a host
 		IdleConnTimeout:        keepAlive,
 		MaxResponseHeaderBytes: maxResponseHeader,
 	}
