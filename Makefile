@@ -56,7 +56,7 @@ lint: ## golangci-lint, as .golangci.yml says
 # it, but for the one of runs side by side.
 .PHONY: unit
 unit: ## the tests, with the race detector unless RACE=0; PKG=./policy/... narrows
-	@scripts/need postgresql-15 prometheus chromium wget
+	@scripts/need postgresql-15 prometheus chromium wget curl python3 nodejs
 	@scripts/npm-part axe-core@4.14.0 warcio@2.4.11
 	@mkdir -p .cache; rm -f $(RESULTS) $(TESTLOG); \
 	race=(); if [[ $(RACE) != 0 ]]; then race=(-race); export CGO_ENABLED=1; \

@@ -336,13 +336,14 @@ func TestClaimIsChecked(t *testing.T) {
 	}
 }
 
-// TestExamples: the workers in curl and Python do a job each.
+// TestExamples: the workers in curl, Python and Node do a job each.
 func TestExamples(t *testing.T) {
 	b := newBench(t)
 	admin, work := b.token("root", access.Admin), b.token("worker", access.Work)
 	for _, c := range []struct{ command, kind, args, result string }{
 		{"sh worker.sh", "echo", `{"say":"hi"}`, `{"say":"hi"}`},
 		{"python3 worker.py 1", "sum", `{"numbers":[1,2,39]}`, `{"sum":42}`},
+		{"node worker.mjs 1", "sum", `{"numbers":[20,22]}`, `{"sum":42}`},
 	} {
 		id := b.enqueue(admin, `{"kind":"`+c.kind+`","args":`+c.args+`}`)
 		words := strings.Fields(c.command)
