@@ -39,7 +39,7 @@ func (l *life) follow(ctx context.Context) error {
 		if over {
 			return l.end(ctx, e)
 		}
-		if err := l.present(ctx, &launched); err != nil {
+		if err := l.present(&launched); err != nil {
 			return err
 		}
 		if err := stop.step(); err != nil {
@@ -74,7 +74,7 @@ func (l *life) stopped(s *stopper) <-chan struct{} {
 
 // present notices the process when it appears, and closes an attempt that
 // nobody runs and nobody saw end.
-func (l *life) present(ctx context.Context, launched *bool) error {
+func (l *life) present(launched *bool) error {
 	if !*launched {
 		id, ok, err := l.at.child()
 		if err != nil {

@@ -72,29 +72,7 @@ const (
 func (l *life) readings(ctx context.Context) []Reading {
 	var all []Reading
 	r := &l.spec.Ready
-	disks := append([]DiskFree(nil), r.Disk...)
-	for _, path := range []string{l.spec.Cwd, l.spec.Dir} {
-		if _, err := os.Stat(path); err == nil {
-			disks = append(disks, DiskFree{Path: path, Free: fullBelow, Again: fullMended})
-		}
-	}
-	for _, d := range disks {
-		path := d.Path
-		if path == "" {
-			path = l.spec.Cwd
-		}
-		again := int64(d.Again)
-		if again == 0 {
-			again = int64(d.Free) + int64(d.Free)/10
-		}
-		have, err := freeBytes(path)
-		one := Reading{Name: fmt.Sprintf("disk:%s:%d", path, d.Free), Have: have, Need: int64(d.Free), Again: again, Class: failure.DiskFull}
-		one.Text = fmt.Sprintf("disk: %s: %d bytes free, want %d (%d after it was full)", path, have, d.Free, again)
-		if err != nil {
-			one.Class, one.Text = failure.LocalIO, err.Error()
-		}
-		all = append(all, one)
-	}
+	all = append(all, l.disks()...)
 	if r.Memory > 0 {
 		have, err := freeMemory()
 		one := Reading{Name: "memory", Have: have, Need: int64(r.Memory), Again: int64(r.Memory) + int64(r.Memory)/10, Class: failure.LocalIO}
@@ -123,6 +101,36 @@ func (l *life) readings(ctx context.Context) []Reading {
 		one := Reading{Name: "preflight", OK: err == nil, Class: failure.LocalIO}
 		if err != nil {
 			one.Text = "preflight: " + err.Error()
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// disks measures the free space that is asked for, and that there is any at
+// all where the run works.
+func (l *life) disks() []Reading {
+	var all []Reading
+	disks := append([]DiskFree(nil), l.spec.Ready.Disk...)
+	for _, path := range []string{l.spec.Cwd, l.spec.Dir} {
+		if _, err := os.Stat(path); err == nil {
+			disks = append(disks, DiskFree{Path: path, Free: fullBelow, Again: fullMended})
+		}
+	}
+	for _, d := range disks {
+		path := d.Path
+		if path == "" {
+			path = l.spec.Cwd
+		}
+		again := int64(d.Again)
+		if again == 0 {
+			again = int64(d.Free) + int64(d.Free)/10
+		}
+		have, err := freeBytes(path)
+		one := Reading{Name: fmt.Sprintf("disk:%s:%d", path, d.Free), Have: have, Need: int64(d.Free), Again: again, Class: failure.DiskFull}
+		one.Text = fmt.Sprintf("disk: %s: %d bytes free, want %d (%d after it was full)", path, have, d.Free, again)
+		if err != nil {
+			one.Class, one.Text = failure.LocalIO, err.Error()
 		}
 		all = append(all, one)
 	}
