@@ -39,10 +39,17 @@ type fetchFlags struct {
 	WARC        bool          `json:"warc,omitempty"`
 	NoFiles     bool          `json:"no_files,omitempty"`
 	NoRobots    bool          `json:"no_robots,omitempty"`
+	Recursive   bool          `json:"recursive,omitempty"`
+	Include     []string      `json:"include,omitempty"`
+	Exclude     []string      `json:"exclude,omitempty"`
+	Soft        []string      `json:"soft,omitempty"`
+	SameBody    int           `json:"same_body,omitempty"`
+	Probe       bool          `json:"probe,omitempty"`
+	KeepEmpty   bool          `json:"keep_empty,omitempty"`
 	Speed       float64       `json:"speed,omitempty"`
 }
 
-const fetchLong = `Get every page of a list and prove it, without hurting the site.
+const fetchLong = `Get every page of a list, or of a site, and prove it, without hurting the site.
 
 URLs come from arguments, from files (-i), from standard input (-i -), from a
 sitemap, or from a column of a CSV file, whose other columns are carried along
@@ -56,6 +63,10 @@ A page that fails is tried again as the policy says: within its worker's slot,
 then in waves after a cooldown. The policy polite, the default, also stops
 calling a host that is overloaded, probes it, and resumes gently; scrape is
 seed 000 to the letter, without that gate.
+
+A page that robots.txt forbids is not fetched; Crawl-delay is kept. A page that
+says 200 and is an error page by the rules of --soft, --probe or --same-body goes
+to DIR/quarantine and counts as missing.
 
 With --db postgres://… many machines share one fetch: give all the same --name.
 
@@ -72,7 +83,9 @@ func (a *app) fetchCommand() *cobra.Command {
 		Example: `  ebb fetch -i urls.txt -o votes
   ebb fetch -i votes.csv --column link -o votes --policy scrape
   ebb fetch -i https://example.org/sitemap.xml -o site --dry-run
+  ebb fetch https://example.org/ -o site --recursive --exclude /search --warc
   ebb fetch status votes
+  ebb fetch report votes --format html --out votes.html
   ebb fetch explain https://example.org/a votes
   ebb fetch retry --class timeout votes`,
 		Args: cobra.ArbitraryArgs,
@@ -84,7 +97,7 @@ func (a *app) fetchCommand() *cobra.Command {
 		},
 	}
 	a.fetchFlagsOf(c, f)
-	c.AddCommand(a.fetchStatusCommand(), a.fetchExplainCommand(), a.fetchRetryCommand())
+	c.AddCommand(a.fetchStatusCommand(), a.fetchReportCommand(), a.fetchExplainCommand(), a.fetchRetryCommand())
 	return c
 }
 
@@ -109,8 +122,21 @@ func (a *app) fetchFlagsOf(c *cobra.Command, f *fetchFlags) {
 	flags.BoolVar(&f.WARC, "warc", false, "keep every request and answer in WARC files below DIR/warc, with CDX and CDXJ indexes")
 	flags.BoolVar(&f.NoFiles, "no-files", false, "keep no files by URL; goes with --warc")
 	flags.BoolVar(&f.NoRobots, "no-robots", false, "do not read robots.txt; needs --waive")
+	a.fetchRuleFlags(c, f)
 	flags.Float64Var(&f.Speed, "speed", 0, "run policy time so many times faster, for demonstrations")
 	_ = flags.MarkHidden("speed") // the flag exists
+}
+
+// fetchRuleFlags are the flags of what is followed and what is no page.
+func (a *app) fetchRuleFlags(c *cobra.Command, f *fetchFlags) {
+	flags := c.Flags()
+	flags.BoolVarP(&f.Recursive, "recursive", "r", false, "follow links within scope, as far as they lead")
+	flags.StringArrayVar(&f.Include, "include", nil, "scope: host, /path, URL prefix, glob:… or regexp:… (default: the hosts of the input); may be repeated")
+	flags.StringArrayVar(&f.Exclude, "exclude", nil, "out of scope, stronger than --include; may be repeated")
+	flags.StringArrayVar(&f.Soft, "soft", nil, "a page that says 200 and is none: title:REGEXP, body:, no-body:, empty:, min-size:, max-size:, type:, magic:, each with \" on REGEXP\" for some URLs; may be repeated")
+	flags.IntVar(&f.SameBody, "same-body", 0, "one HTML body on so many URLs is an error page (default: never)")
+	flags.BoolVar(&f.Probe, "probe", false, "ask each place for a page that cannot be, to know how its errors look")
+	flags.BoolVar(&f.KeepEmpty, "keep-empty", false, "take pages without a byte for pages")
 }
 
 // check refuses what cannot work before anything is made.

@@ -19,6 +19,8 @@ import (
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/work/fetch"
 	"github.com/ebbhq/ebb/work/fetch/input"
+	"github.com/ebbhq/ebb/work/fetch/scope"
+	"github.com/ebbhq/ebb/work/fetch/soft"
 )
 
 // fetchAll is `ebb fetch` itself.
@@ -29,35 +31,82 @@ func (a *app) fetchAll(c *cobra.Command, f *fetchFlags, args []string) error {
 	if f.dry {
 		return a.fetchDry(c, f, args)
 	}
+	if len(args) == 0 && len(f.inputs) == 0 { // it goes on as it began
+		kept, err := a.keptFlags(c, f.dir, f.Name)
+		if err != nil {
+			return err
+		}
+		f = kept
+	}
+	items, err := a.fetchInput(c.Context(), f, args)
+	if err != nil {
+		return err
+	}
 	return a.fetching(c.Context(), f, func(ctx context.Context, o fetch.Options, show *fetchShow) (*fetch.Runner, error) {
 		r, err := fetch.Open(ctx, o)
 		if err != nil {
 			return nil, err
 		}
 		show.runner(r)
-		sources := f.sources(args)
-		if now := r.Fetch(); len(sources) == 0 {
+		if now := r.Fetch(); items == nil {
 			if now.Phase == fetch.Loading {
 				return r, usage(fmt.Errorf("fetch: %s: no URLs, and nothing to go on with", f.dir), "ebb fetch -i urls.txt -o "+f.dir)
 			}
 			return r, nil
 		}
-		return r, a.loadInput(ctx, r, sources, f)
+		return r, loadInput(ctx, r, items, f.dir)
 	})
+}
+
+// fetchInput are the URLs; nil = none are given. A crawl's are read at once:
+// they say what is in scope.
+func (a *app) fetchInput(ctx context.Context, f *fetchFlags, args []string) (iter.Seq2[input.Item, error], error) {
+	sources := f.sources(args)
+	if len(sources) == 0 {
+		return nil, nil
+	}
+	never := func(string) (bool, error) { return false, nil } // the ledger knows
+	items := withBad(input.Read(sources, input.Options{Open: a.opener(ctx, f.Agent), Seen: never}).All())
+	if !f.Recursive {
+		return items, nil
+	}
+	var seeds []input.Item
+	var hosts []string
+	for item, err := range items {
+		if err != nil {
+			return nil, badInput(err)
+		}
+		seeds = append(seeds, item)
+		hosts = append(hosts, item.URL)
+	}
+	if len(f.Include) == 0 {
+		for _, rule := range scope.HostsOf(hosts...) {
+			f.Include = append(f.Include, rule.String())
+		}
+	}
+	return func(yield func(input.Item, error) bool) {
+		for _, item := range seeds {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}, nil
+}
+
+func badInput(err error) error {
+	return usage(fmt.Errorf("fetch: %w", err), "mend the input and run the same command again: what was taken in is kept")
 }
 
 // loadInput takes the URLs in. What is no URL is an item too, and is reported
 // as one that failed; a source that cannot be read is wrong usage.
-func (a *app) loadInput(ctx context.Context, r *fetch.Runner, sources []input.Source, f *fetchFlags) error {
-	never := func(string) (bool, error) { return false, nil } // the ledger knows
-	reader := input.Read(sources, input.Options{Open: a.opener(ctx, f.Agent), Seen: never})
-	err := r.Load(ctx, withBad(reader.All()))
+func loadInput(ctx context.Context, r *fetch.Runner, items iter.Seq2[input.Item, error], dir string) error {
+	err := r.Load(ctx, items)
 	var bad *input.Error
 	if errors.As(err, &bad) {
-		return usage(fmt.Errorf("fetch: %w", err), "mend the input and run the same command again: what was taken in is kept")
+		return badInput(err)
 	}
-	if err == nil && reader.Count().Read == 0 {
-		return usage(errors.New("fetch: there is no URL in the input"), "ebb fetch -i urls.txt -o "+f.dir)
+	if now := r.Fetch(); err == nil && now.Input == 0 {
+		return usage(errors.New("fetch: there is no URL in the input"), "ebb fetch -i urls.txt -o "+dir)
 	}
 	return err
 }
@@ -130,6 +179,9 @@ func (a *app) fetching(ctx context.Context, f *fetchFlags, begin func(context.Co
 		Conditional: !f.Fresh, Robots: !f.NoRobots, Waiver: f.Waiver, Observe: show.event, Settings: f.settings(),
 		Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
+	if err := f.rules(&o); err != nil {
+		return err
+	}
 	if f.Speed > 0 {
 		o.Clock = clock.Scaled{Start: time.Now(), Factor: f.Speed}
 	}
@@ -148,6 +200,45 @@ func (a *app) fetching(ctx context.Context, f *fetchFlags, begin func(context.Co
 		return err
 	}
 	return a.fetchEnded(ctx, s, f.dir, &done)
+}
+
+// rules are of what is followed and what is no page.
+func (f *fetchFlags) rules(o *fetch.Options) error {
+	o.Probe, o.KeepEmpty = f.Probe, f.KeepEmpty
+	if f.Recursive {
+		var rules []scope.Rule
+		for i, list := range [][]string{f.Include, f.Exclude} {
+			for _, text := range list {
+				rule, err := scope.ParseRule(text, i == 1)
+				if err != nil {
+					return usage(fmt.Errorf("fetch: %w", err), "--include example.org, --exclude /search, or glob:…, regexp:…")
+				}
+				rules = append(rules, rule)
+			}
+		}
+		within, err := scope.New(rules...)
+		if err != nil {
+			return usage(fmt.Errorf("fetch: %w", err), "--include example.org, --exclude /search, or glob:…, regexp:…")
+		}
+		o.Follow = within
+	}
+	if len(f.Soft) == 0 && f.SameBody == 0 && !f.Probe {
+		return nil
+	}
+	var rules []soft.Rule
+	for _, text := range f.Soft {
+		rule, err := soft.ParseRule(text)
+		if err != nil {
+			return usage(fmt.Errorf("fetch: --soft: %w", err), `--soft "title:(?i)not found"`)
+		}
+		rules = append(rules, rule)
+	}
+	judge, err := soft.New(rules, soft.Options{SameBody: f.SameBody, KeepEmpty: f.KeepEmpty})
+	if err != nil {
+		return usage(fmt.Errorf("fetch: %w", err), `--soft "title:(?i)not found", --same-body 20`)
+	}
+	o.Soft = judge
+	return nil
 }
 
 // open takes the directory.
@@ -199,13 +290,21 @@ func fetchFailed(ctx context.Context, dir string, err error) error {
 	return &failed{code: exitNo, err: err, try: "the same command again: it goes on where it ended"}
 }
 
-// fetchEnded prints the account and turns it into the exit code.
+// fetchEnded writes the manifest of what is missing, prints the account and
+// turns it into the exit code.
 func (a *app) fetchEnded(ctx context.Context, s store.Store, dir string, f *fetch.Fetch) error {
 	if f.Tally == nil {
 		return fmt.Errorf("fetch: %s has not ended", f.ID)
 	}
+	r, err := fetch.Report(ctx, s, f)
+	if err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(dir, fetch.FailuresName), r.CSV); err != nil {
+		return err
+	}
 	if !a.json {
-		if err := a.printFetch(ctx, s, f); err != nil {
+		if err := r.Text(a.stdout); err != nil {
 			return err
 		}
 	}

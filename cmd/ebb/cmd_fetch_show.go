@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -50,20 +53,20 @@ func (a *app) fetchStatusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "status DIR",
 		Short:   "How far a fetch is",
-		Long:    "Tell how far the newest fetch of a directory is: pages by outcome, waves, and what holds hosts back. It may be under way.\nExit codes: 0 done; 1 there is none.",
+		Long:    "Tell how far the newest fetch of a directory is: pages by outcome, waves, why it stopped. It may be under way.\nExit codes: 0 done; 1 there is none.",
 		Example: "  ebb fetch status votes\n  ebb fetch status votes --json",
 		Args:    exactly("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.lookAtFetch(c, args[0], name, func(ctx context.Context, s store.Store, f *fetch.Fetch) error {
 				tally, err := fetch.Count(ctx, s, f)
-				if err != nil && (f.Tally != nil || !errors.Is(err, fetch.ErrUnbalanced)) { // it moves while we count
+				if err != nil && (f.Phase == fetch.Ended || !errors.Is(err, fetch.ErrUnbalanced)) { // it moves while we count
 					return err
 				}
 				f.Tally = &tally
 				if a.json {
 					return a.printJSON(f)
 				}
-				return a.printFetch(ctx, s, f)
+				return a.printFetch(f)
 			})
 		},
 	}
@@ -71,8 +74,8 @@ func (a *app) fetchStatusCommand() *cobra.Command {
 	return c
 }
 
-// printFetch prints the account of a fetch for people.
-func (a *app) printFetch(ctx context.Context, s store.Store, f *fetch.Fetch) error {
+// printFetch prints where a fetch stands, in few lines.
+func (a *app) printFetch(f *fetch.Fetch) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "fetch\t%s, policy %s, %s\n", f.ID, f.Policy, f.Phase)
 	t := f.Tally
@@ -82,24 +85,81 @@ func (a *app) printFetch(ctx context.Context, s store.Store, f *fetch.Fetch) err
 			fmt.Fprintf(w, "  %s\t%d\n", o, n)
 		}
 	}
-	for _, v := range append(append([]fetch.Wave(nil), f.Earlier...), f.Waves...) {
-		fmt.Fprintf(w, "wave %d\tplanned %d, tried %d, recovered %d, after %s\n", v.Number, v.Planned, v.Tried, v.Recovered, v.Cooldown)
+	for _, v := range slices.Concat(f.Earlier, f.Waves) {
+		state := fmt.Sprintf("tried %d, recovered %d", v.Tried, v.Recovered)
+		if v.EndedAt.IsZero() {
+			state = "from " + v.StartAt.Local().Format("15:04:05") + " on"
+		}
+		fmt.Fprintf(w, "wave %d\tplanned %d, %s\n", v.Number, v.Planned, state)
 	}
 	if f.Stopped != "" {
 		fmt.Fprintf(w, "stopped\t%s\n", f.Stopped)
 	}
-	if f.Waiver != "" {
-		fmt.Fprintf(w, "waiver\t%s\n", f.Waiver)
-	}
 	if !f.EndedAt.IsZero() {
 		fmt.Fprintf(w, "took\t%s\n", f.EndedAt.Sub(f.CreatedAt).Round(time.Millisecond))
 	}
-	if before, ok, err := fetch.Compare(ctx, s, f); err != nil {
-		return err
-	} else if ok && before.Level != fetch.Fine {
-		fmt.Fprintf(w, "%s\t%s\n", before.Level, before.Text)
-	}
 	return w.Flush()
+}
+
+func (a *app) fetchReportCommand() *cobra.Command {
+	var name, format, out string
+	c := &cobra.Command{
+		Use:   "report DIR",
+		Short: "The account of a fetch: is it complete, and why not",
+		Long: `Account for every URL of the newest fetch of a directory: what is here, what is
+not and why, what the waves recovered, and how it compares with the fetch before.
+As text, Markdown, JSON or one HTML page; csv and jsonl are the manifest of what
+is missing, with the context columns of the input, and can be fetched again.
+Exit codes: 0 complete; 3 incomplete; 4 parked; 1 there is none.`,
+		Example: "  ebb fetch report votes\n  ebb fetch report votes --format html --out votes.html\n  ebb fetch report votes --format csv > missing.csv",
+		Args:    exactly("DIR"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.lookAtFetch(c, args[0], name, func(ctx context.Context, s store.Store, f *fetch.Fetch) error {
+				r, err := fetch.Report(ctx, s, f)
+				if err != nil {
+					return err
+				}
+				if a.json {
+					format = "json"
+				}
+				write, ok := map[string]func(io.Writer) error{
+					"text": r.Text, "markdown": r.Markdown, "md": r.Markdown, "json": r.JSON, "html": r.HTML, "csv": r.CSV, "jsonl": r.JSONL,
+				}[format]
+				if !ok {
+					return usage(fmt.Errorf("fetch report: --format %q", format), "text, markdown, json, html, csv or jsonl")
+				}
+				if out != "" {
+					err = writeFile(out, write)
+				} else {
+					err = write(a.stdout)
+				}
+				if err != nil || f.Tally == nil {
+					return err
+				}
+				return verdictOf(f, args[0])
+			})
+		},
+	}
+	c.Flags().StringVar(&name, "name", "", "of the fetch (default: DIR's own name)")
+	c.Flags().StringVar(&format, "format", "text", "text, markdown, json, html, csv or jsonl")
+	c.Flags().StringVar(&out, "out", "", "file to write (default: standard output)")
+	return c
+}
+
+// writeFile writes a file in one step.
+func writeFile(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".ebb-")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the first error counts
+	}
+	return err
 }
 
 func (a *app) fetchExplainCommand() *cobra.Command {

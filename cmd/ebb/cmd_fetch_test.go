@@ -58,7 +58,7 @@ func TestFetchCommand(t *testing.T) {
 
 	code, out, errs := ebb(t, list, quick...)
 	wantCode(t, exitDone, code, out, errs)
-	if !strings.Contains(out, "2, here 2 (100.0 %)") || calls.Load() != 2 {
+	if !strings.Contains(out, "complete: 2 of 2 pages are here") || calls.Load() != 2 {
 		t.Errorf("after %d calls:\n%s", calls.Load(), out)
 	}
 	// Once more: only what has changed.
@@ -119,7 +119,7 @@ func TestFetchUsage(t *testing.T) {
 		says string
 	}{
 		{"no directory", []string{"fetch", "http://127.0.0.1:1/"}, exitUsage, "no directory"},
-		{"no input", []string{"fetch", "-o", filepath.Join(dir, "a")}, exitUsage, "no URLs"},
+		{"no input", []string{"fetch", "-o", filepath.Join(dir, "a")}, exitNo, "no ledger"},
 		{"unreadable input", []string{"fetch", "-i", filepath.Join(dir, "nothing"), "-o", filepath.Join(dir, "b")}, exitUsage, "nothing"},
 		{"under the floor", []string{"fetch", "http://127.0.0.1:1/", "-o", filepath.Join(dir, "c"), "--spacing", "1ms"}, exitNo, "floor"},
 		{"wrong kind of policy", []string{"fetch", "http://127.0.0.1:1/", "-o", filepath.Join(dir, "d"), "--policy", "webhook"}, exitNo, "for target endpoint"},

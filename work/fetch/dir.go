@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -211,6 +212,23 @@ func (d *Dir) Quarantine(s *Saved, why error) error {
 		return err
 	}
 	return ours("quarantine", os.WriteFile(filepath.Join(d.root, filepath.FromSlash(path))+".why.json", append(text, '\n'), 0o644))
+}
+
+// Recall moves a page into quarantine.
+func (d *Dir) Recall(path string) error {
+	rel, ok := strings.CutPrefix(path, pagesDir+"/")
+	if !ok {
+		return nil // only the archive has it
+	}
+	to := filepath.Join(d.root, quarantineDir, filepath.FromSlash(rel))
+	if err := d.mkdir(filepath.Dir(to)); err != nil {
+		return ours("quarantine", err)
+	}
+	err := os.Rename(filepath.Join(d.root, filepath.FromSlash(path)), to)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it was moved before
+	}
+	return ours("quarantine", err)
 }
 
 // Failed gives the exchanges to the archive.

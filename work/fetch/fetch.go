@@ -18,6 +18,8 @@ import (
 	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/work/fetch/scope"
+	"github.com/ebbhq/ebb/work/fetch/soft"
 	"github.com/ebbhq/ebb/worker"
 )
 
@@ -57,12 +59,17 @@ type Options struct {
 	Robots bool
 	// Waiver is the reason why the floors of politeness do not hold; recorded.
 	Waiver string
-	// Rules find error pages that say 200, and pages without content.
-	Rules Judge
+	// Soft finds error pages that say 200, and pages without content; nil =
+	// only pages without a byte are found. Probe asks each place of a host for
+	// a page that cannot be, to learn how its errors look.
+	Soft  *soft.Judge
+	Probe bool
+	// KeepEmpty takes pages without a byte for pages.
+	KeepEmpty bool
 	// Settings are kept with the record of a new fetch, for whoever goes on.
 	Settings json.RawMessage
-	// Links finds the URLs to follow in a page; nil = none are followed.
-	Links Linker
+	// Follow follows the links of pages to all that is in scope; nil = none.
+	Follow *scope.Scope
 
 	// Transport makes the calls. Default: one with a connection a slot.
 	Transport http.RoundTripper

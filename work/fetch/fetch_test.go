@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"net/http"
@@ -57,6 +58,8 @@ type site struct {
 	*httptest.Server
 	mu    sync.Mutex
 	calls map[string]int
+	// answer is of a site without a network.
+	answer func(w http.ResponseWriter, r *http.Request)
 }
 
 func newSite(t testing.TB, answer func(w http.ResponseWriter, r *http.Request)) *site {
@@ -72,6 +75,24 @@ func newSite(t testing.TB, answer func(w http.ResponseWriter, r *http.Request)) 
 	return s
 }
 
+// inside makes the site one without a network, for virtual time.
+func inside(answer func(w http.ResponseWriter, r *http.Request)) *site {
+	s := &site{Server: &httptest.Server{URL: "http://site.test"}, calls: map[string]int{}, answer: answer}
+	return s
+}
+
+// RoundTrip answers as the server would.
+func (s *site) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	s.calls[r.URL.Path]++
+	s.mu.Unlock()
+	w := httptest.NewRecorder()
+	s.answer(w, r)
+	resp := w.Result()
+	resp.Request, resp.ContentLength = r, int64(w.Body.Len())
+	return resp, nil
+}
+
 func (s *site) count(path string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,13 +102,29 @@ func (s *site) count(path string) int {
 // archiving makes run keep an archive too.
 var archiving bool
 
-// hundredfold is policy time that runs 100 times faster.
-func hundredfold() clock.Clock { return clock.Scaled{Start: time.Now(), Factor: 100} }
+// twentyfold is policy time that runs 20 times faster.
+func twentyfold() clock.Clock { return clock.Scaled{Start: time.Now(), Factor: 20} }
 
 // run fetches into a directory and returns the runner.
 func run(t testing.TB, dir string, change func(*Options), list ...string) *Runner {
 	t.Helper()
-	ctx := t.Context()
+	r, err := runIn(t.Context(), t, dir, change, list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// runUntil fetches until the context ends.
+func runUntil(ctx context.Context, t testing.TB, dir string, list ...string) error {
+	t.Helper()
+	_, err := runIn(ctx, t, dir, nil, list...)
+	return err
+}
+
+func runIn(ctx context.Context, t testing.TB, dir string, change func(*Options), list ...string) (*Runner, error) {
+	t.Helper()
+	all := context.WithoutCancel(ctx)
 	keep := DirOptions{}
 	if archiving {
 		keep.Archive = func() (Archive, error) { return OpenWARC(dir, DefaultAgent) }
@@ -97,7 +134,7 @@ func run(t testing.TB, dir string, change func(*Options), list ...string) *Runne
 		t.Fatal(err)
 	}
 	defer d.Close()
-	s, err := sqlite.Open(ctx, Ledger(dir), sqlite.Options{})
+	s, err := sqlite.Open(all, Ledger(dir), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,21 +143,18 @@ func run(t testing.TB, dir string, change func(*Options), list ...string) *Runne
 	if change != nil {
 		change(&o)
 	}
-	r, err := Open(ctx, o)
+	r, err := Open(all, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Load(ctx, urls(list...)); err != nil {
+	if err := r.Load(all, urls(list...)); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Run(ctx); err != nil {
-		t.Fatal(err)
+		return r, err
 	}
 	f := r.Fetch()
-	if err := d.Manifest(f.ID); err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return r, d.Manifest(f.ID)
 }
 
 func TestFetchesAllOnce(t *testing.T) {

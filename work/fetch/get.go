@@ -59,7 +59,7 @@ func (r *Runner) get(ctx context.Context, t *worker.Task, args *pageArgs) (Kept,
 		s.Kept = Kept{Status: a.resp.StatusCode, Size: was.Size, SHA256: was.SHA256, Path: was.Path, Type: was.Type, Unchanged: true, Wave: s.Wave}
 		return s.Kept, r.o.Sink.Unchanged(s)
 	}
-	if err := r.understand(s, a); err != nil {
+	if err := r.understand(ctx, s, a); err != nil {
 		return Kept{}, errors.Join(err, r.archive(s))
 	}
 	if s.Kept.Links, err = r.follow(ctx, args, s.Body); err != nil {
@@ -101,7 +101,7 @@ func (r *Runner) judgeStatus(a *answer, known bool, part *part) error {
 }
 
 // understand decodes the body and holds it against the rules.
-func (r *Runner) understand(s *Saved, a *answer) error {
+func (r *Runner) understand(ctx context.Context, s *Saved, a *answer) error {
 	if err := r.unpack(a); err != nil {
 		return err
 	}
@@ -122,16 +122,11 @@ func (r *Runner) understand(s *Saved, a *answer) error {
 	if a.final != s.URL {
 		s.Kept.Final = a.final
 	}
-	if s.Body.Size == 0 {
-		return failure.Fatal(failure.New(failure.Empty, "", fmt.Errorf("http status %d and not one byte", s.Body.Status)))
-	}
-	if r.o.Rules == nil {
-		return nil
-	}
-	if bad := r.o.Rules.Judge(s.Body); bad != nil {
+	bad := r.judge(ctx, s.Body)
+	if class := failure.Classify(bad).Class; class == failure.SoftError || class == failure.Empty {
 		return errors.Join(bad, r.o.Sink.Quarantine(s, bad))
 	}
-	return nil
+	return bad
 }
 
 // bombRatio is how much larger than its packed form a body over bombFrom may

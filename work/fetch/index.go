@@ -127,7 +127,7 @@ func (d *Dir) Manifest(fetch string) (err error) {
 	}
 	out := bufio.NewWriter(f)
 	err = eachLine(in, func(l Line) error {
-		if l.Fetch != fetch || l.Path == "" {
+		if l.Fetch != fetch || l.Path == "" || !d.Has(l.Path, l.Size) {
 			return nil
 		}
 		_, err := fmt.Fprintf(out, "%s  %s\n", l.SHA256, l.Path)

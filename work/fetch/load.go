@@ -31,6 +31,7 @@ type Runner struct {
 	hosts  *hosts
 	meter  *meter
 	rules  *rulebook
+	probes *probes
 	flight *flights
 	notes  *notes
 	gentle policy.Policy // the policy within waves
@@ -83,6 +84,7 @@ func newRunner(ctx context.Context, o Options) (*Runner, error) {
 	r.hosts = newHosts(&r.o)
 	r.meter = newMeter(r.o.clock())
 	r.rules = newRulebook(r)
+	r.probes = &probes{done: map[string]chan struct{}{}}
 	r.notes = newNotes()
 	r.flight = &flights{by: map[int64]flying{}}
 	if o.Exclusive {
@@ -104,7 +106,7 @@ func (r *Runner) begin(ctx context.Context, last Fetch) error {
 	f := Fetch{
 		ID: fmt.Sprintf("%s.%06d", r.o.Name, last.number()+1), Name: r.o.Name, Phase: Loading, CreatedAt: now,
 		Policy: r.o.Policy.Name, Version: r.o.Policy.Version, Waiver: r.o.Waiver,
-		Follows: r.o.Links != nil, Conditional: r.o.Conditional, Previous: last.ID, Settings: r.o.Settings,
+		Follows: r.o.Follow != nil, Conditional: r.o.Conditional, Previous: last.ID, Settings: r.o.Settings,
 	}
 	rec, err := f.record()
 	if err != nil {

@@ -27,17 +27,6 @@ type Kept struct {
 	Links     int    `json:"links,omitempty"` // new pages found in it
 }
 
-// Judge tells error pages that say 200, and pages without content, from pages.
-type Judge interface {
-	// Judge returns nil for a page that is what it says.
-	Judge(b *Body) error
-}
-
-// Linker finds the URLs to follow in a page, in normal form.
-type Linker interface {
-	Links(b *Body) []string
-}
-
 // Body is a page as it arrived.
 type Body struct {
 	URL    string // asked for
@@ -49,6 +38,8 @@ type Body struct {
 	// Head is the beginning of the body, after decompression: all of it where
 	// it is not longer than HeadSize.
 	Head []byte
+
+	read *scope.Document
 }
 
 // HeadSize is how much of a page rules and links are read from.
@@ -114,10 +105,10 @@ func (r *Runner) done(t *worker.Task, kept Kept) error {
 // follow enqueues the pages that a page links to. It is done before the page
 // is: a crash in between finds the same links again, and no page twice.
 func (r *Runner) follow(ctx context.Context, a *pageArgs, b *Body) (int, error) {
-	if r.o.Links == nil {
+	if r.o.Follow == nil {
 		return 0, nil
 	}
-	links := r.o.Links.Links(b)
+	links := r.links(b)
 	fresh := 0
 	for len(links) > 0 {
 		n := min(len(links), loadBatch)

@@ -92,8 +92,8 @@ func TestRangeResume(t *testing.T) {
 	}
 }
 
-// faster lets policy time run 100 times faster.
-func faster(o *Options) { o.Clock = hundredfold() }
+// faster lets policy time run 20 times faster.
+func faster(o *Options) { o.Clock = twentyfold() }
 
 func gzipped(t testing.TB, text []byte) []byte {
 	t.Helper()
@@ -254,7 +254,7 @@ func TestArchive(t *testing.T) {
 	}
 	for _, name := range []string{"index.cdx", "index.cdxj", "wget.cdx"} {
 		text, err := os.ReadFile(filepath.Join(dir, warcDir, name))
-		if err != nil || strings.Count(string(text), "\n") < 7 {
+		if err != nil || strings.Count(string(text), "\n") < 5 { // wget's has no revisits
 			t.Errorf("%s: %d lines, %v", name, strings.Count(string(text), "\n"), err)
 		}
 	}

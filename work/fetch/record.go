@@ -58,13 +58,15 @@ type Fetch struct {
 	Input    int64 `json:"input"`
 	Repeated int64 `json:"repeated,omitempty"`
 	// Follows says that links are followed.
-	Follows     bool      `json:"follows,omitempty"`
-	Conditional bool      `json:"conditional,omitempty"`
-	Waves       []Wave    `json:"waves,omitempty"`
-	Earlier     []Wave    `json:"earlier_waves,omitempty"` // before a retry by order
-	Stopped     wave.Stop `json:"stopped,omitempty"`       // why there is no further wave
-	Previous    string    `json:"previous,omitempty"`
-	Tally       *Tally    `json:"tally,omitempty"` // of a fetch that ended
+	Follows     bool `json:"follows,omitempty"`
+	Conditional bool `json:"conditional,omitempty"`
+	// SameBody are the digests of pages that turned out to be one error page.
+	SameBody []string  `json:"same_body,omitempty"`
+	Waves    []Wave    `json:"waves,omitempty"`
+	Earlier  []Wave    `json:"earlier_waves,omitempty"` // before a retry by order
+	Stopped  wave.Stop `json:"stopped,omitempty"`       // why there is no further wave
+	Previous string    `json:"previous,omitempty"`
+	Tally    *Tally    `json:"tally,omitempty"` // of a fetch that ended
 	// Settings are the caller's own, for whoever goes on with the fetch.
 	Settings json.RawMessage `json:"settings,omitempty"`
 

@@ -45,6 +45,9 @@ func (r *Runner) Run(ctx context.Context) error {
 			return fmt.Errorf("fetch: %s: its input was not taken in whole; give it again", f.ID)
 		case Passing:
 			if err = r.pass(ctx); err == nil {
+				err = r.recall(ctx)
+			}
+			if err == nil {
 				err = r.plan(ctx)
 			}
 		case Cooling:

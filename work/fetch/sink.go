@@ -17,6 +17,8 @@ type Sink interface {
 	Kept(seq int64) (Kept, bool)
 	// Quarantine keeps a page that is not what it says, apart from the pages.
 	Quarantine(s *Saved, why error) error
+	// Recall puts a page that was kept into quarantine.
+	Recall(path string) error
 	// Failed keeps the exchanges of a try that brought no page.
 	Failed(s *Saved) error
 	// Has reports whether a page that was kept is still there.
@@ -36,6 +38,7 @@ func (discard) Keep(*Saved) error              { return nil }
 func (discard) Unchanged(*Saved) error         { return nil }
 func (discard) Kept(int64) (Kept, bool)        { return Kept{}, false }
 func (discard) Quarantine(*Saved, error) error { return nil }
+func (discard) Recall(string) error            { return nil }
 func (discard) Failed(*Saved) error            { return nil }
 func (discard) Has(string, int64) bool         { return false }
 func (discard) Temp() (*os.File, error)        { return os.CreateTemp("", "ebb-fetch-") }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/job"
@@ -134,7 +135,7 @@ func Count(ctx context.Context, s store.Reader, f *Fetch) (Tally, error) {
 		t.Input = f.Input
 	}
 	states := []job.State{job.Failed, job.Parked, job.Cancelled}
-	if f.Conditional {
+	if f.Conditional || len(f.SameBody) > 0 {
 		states = append(states, job.Succeeded)
 	} else {
 		t.OK = counts[job.Succeeded]
@@ -163,7 +164,7 @@ type Page struct {
 }
 
 // pageOf reads a job back.
-func pageOf(j job.Job) (Page, error) {
+func pageOf(f *Fetch, j job.Job) (Page, error) {
 	p := Page{Job: j}
 	if err := json.Unmarshal(j.Args, &p.Args); err != nil {
 		return p, fmt.Errorf("fetch: job %s: %w", j.ID(), err)
@@ -174,6 +175,9 @@ func pageOf(j job.Job) (Page, error) {
 		}
 	}
 	p.Outcome = outcomeOf(j.State, j.Cause, j.LastClass, p.Kept.Unchanged)
+	if j.State == job.Succeeded && slices.Contains(f.SameBody, p.Kept.SHA256) {
+		p.Outcome = Soft
+	}
 	return p, nil
 }
 
@@ -187,7 +191,7 @@ func Each(ctx context.Context, s store.Reader, f *Fetch, state job.State, do fun
 			return fmt.Errorf("fetch: %s: %w", f.ID, err)
 		}
 		for _, j := range jobs {
-			p, err := pageOf(j)
+			p, err := pageOf(f, j)
 			if err != nil {
 				return err
 			}
