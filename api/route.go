@@ -181,6 +181,12 @@ func set(v reflect.Value, given []string) error {
 		v.Set(reflect.ValueOf(t))
 	case v.Kind() == reflect.String:
 		v.SetString(text)
+	case v.Kind() == reflect.Bool:
+		yes, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%q: must be true or false", text)
+		}
+		v.SetBool(yes)
 	case v.Kind() == reflect.Int:
 		n, err := strconv.Atoi(text)
 		if err != nil {

@@ -29,9 +29,17 @@ func (s *server) targetRoutes() []route {
 		nameIn
 		Body Resume
 	}
+	type targetsIn struct {
+		page
+		Held bool `query:"held" doc:"true = only those that hold work back; a part looks at 1,000"`
+	}
 	return []route{
 		handle(s, access.Read, http.MethodGet, "/v1/targets", "listTargets", "List targets by name",
-			ofAll(access.Read, func(ctx context.Context, in *page) (engine.Targets, error) { return s.Ops.Targets(ctx, in.engine()) })),
+			ofAll(access.Read, func(ctx context.Context, in *targetsIn) (engine.Targets, error) {
+				p := in.page.engine()
+				p.Held = in.Held
+				return s.Ops.Targets(ctx, p)
+			})),
 		handle(s, access.Read, http.MethodGet, "/v1/targets/{name}", "showTarget", "Tell what holds a target's work, until when, and what waits",
 			ofAll(access.Read, func(ctx context.Context, in *nameIn) (engine.TargetExplained, error) {
 				return s.Ops.Target(ctx, in.Name)

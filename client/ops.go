@@ -180,6 +180,9 @@ func bounded(q url.Values, p engine.Page) url.Values {
 	if p.Limit != 0 {
 		q.Set("limit", strconv.Itoa(p.Limit))
 	}
+	if p.Held {
+		q.Set("held", "true")
+	}
 	return q
 }
 

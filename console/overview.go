@@ -33,7 +33,7 @@ type overviewBody struct {
 	Workers []engine.Worker
 	Groups  []engine.Group
 	Orders  []engine.Redrive // unfinished redrives
-	// Held are targets that hold work back, as far as the first page tells.
+	// Held are the first targets that hold work back.
 	Held []engine.Target
 }
 
@@ -85,21 +85,20 @@ func (s *server) workers(ctx context.Context, own []string) ([]engine.Worker, er
 	}), err
 }
 
+// maxHeld is how many targets that hold work back are shown.
+const maxHeld = 8
+
 // overall adds what is of all queues: kinds, targets, redrives.
 func (s *server) overall(r *http.Request, b *overviewBody) error {
 	var err error
 	if b.Kinds, err = s.Ops.Kinds(r.Context()); err != nil {
 		return err
 	}
-	targets, err := s.Ops.Targets(r.Context(), engine.Page{Limit: 200})
+	held, err := s.Ops.Targets(r.Context(), engine.Page{Limit: maxHeld, Held: true})
 	if err != nil {
 		return err
 	}
-	for _, t := range targets.Targets {
-		if t.Held != "none" && len(b.Held) < 8 {
-			b.Held = append(b.Held, t)
-		}
-	}
+	b.Held = held.Targets
 	orders, err := s.Ops.Redrives(r.Context(), 20)
 	if err != nil {
 		return err

@@ -41,6 +41,8 @@ type Page struct {
 	// Rows is the most jobs that a part looks at; 0 = as many as it takes. A
 	// part that ends there may hold fewer than Limit, or none, and have a Next.
 	Rows int `json:"-"`
+	// Held lists only targets that hold work back; a part looks at 1,000.
+	Held bool `json:"-"`
 }
 
 const (
@@ -89,14 +91,24 @@ func (f Filter) selection() (store.Filter, error) {
 }
 
 // searches reports whether a list by the filter may have to look at many jobs
-// for each that it finds. Of the states, those that ended well share a table.
+// for each that it finds. Of the states, those that ended well share a table, and so
+// do what runs and what waits.
 func (f Filter) searches() bool {
 	if len(f.IDs) > 0 {
 		return false
 	}
 	state := f.State
 	f.State = ""
-	return !f.Empty() || state == job.Succeeded || state == job.Cancelled
+	return !f.Empty() || state == job.Succeeded || state == job.Cancelled || state == job.Running
+}
+
+// rows is how many jobs a part may look at. Running jobs may stand behind all
+// that wait, and to tell that one does not run is quick.
+func (f Filter) rows(most int) int {
+	if f.State == job.Running {
+		return 10 * most
+	}
+	return most
 }
 
 // byRow reports whether groups by the filter must look at each dead letter:

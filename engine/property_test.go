@@ -114,7 +114,8 @@ func TestWhyAlwaysAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		held := codes["queue_paused"] || codes["no_worker"] || codes["strict_busy"] || codes["deadline_passed"] ||
-			codes["kind_paused"] || codes["behind_key"] || codes["target_disabled"]
+			codes["kind_paused"] || codes["behind_key"] || codes["target_disabled"] ||
+			codes["target_paused"] && g.flow.gate.State.StopUntil == 0 // until somebody resumes it
 		switch {
 		case g.job.State != job.Queued || held:
 			if !w.NextAt.IsZero() {

@@ -82,44 +82,63 @@ func (e *Engine) Targets(ctx context.Context, p Page) (Targets, error) {
 	if err != nil {
 		return Targets{}, fmt.Errorf("targets: %w", err)
 	}
-	rows, err := e.store.Targets(ctx, p.Cursor, bounds.Limit+1)
+	looks := bounds.Limit
+	if p.Held {
+		looks = MaxLimit
+	}
+	rows, err := e.store.Targets(ctx, p.Cursor, looks+1)
 	if err != nil {
 		return Targets{}, fmt.Errorf("targets: %w", err)
 	}
 	out := Targets{Targets: []Target{}}
-	if len(rows) > bounds.Limit {
-		rows = rows[:bounds.Limit]
-		out.Next = rows[len(rows)-1].Target
+	if len(rows) > looks {
+		rows = rows[:looks]
+		out.Next = rows[looks-1].Target
 	}
+	var names []string
 	for i := range rows {
-		t, _, err := e.targetOf(ctx, now, &rows[i], listCount)
+		t, err := e.targetOf(ctx, now, &rows[i])
 		if err != nil {
 			return Targets{}, fmt.Errorf("targets: %s: %w", rows[i].Target, err)
 		}
-		out.Targets = append(out.Targets, t)
+		if p.Held && t.Held == gate.NotHeld.String() {
+			continue
+		}
+		names, out.Targets = append(names, t.Name), append(out.Targets, t)
+		if len(names) == bounds.Limit && i < len(rows)-1 {
+			out.Next = t.Name
+			break
+		}
+	}
+	lanes, err := e.store.LanesOf(ctx, names, listCount)
+	if err != nil {
+		return Targets{}, fmt.Errorf("targets: %w", err)
+	}
+	for i := range out.Targets {
+		out.Targets[i].add(lanes[i], listCount)
 	}
 	return out, nil
 }
 
-// targetOf tells a gate's row to people, with what waits in its lanes.
-func (e *Engine) targetOf(ctx context.Context, now time.Time, g *store.Gate, most int) (Target, []store.Lane, error) {
-	lanes, err := e.store.Lanes(ctx, g.Target, most)
-	if err != nil {
-		return Target{}, nil, err
-	}
+// targetOf tells a gate's row to people.
+func (e *Engine) targetOf(ctx context.Context, now time.Time, g *store.Gate) (Target, error) {
 	limit, err := e.queueLimit(ctx, g.Target)
 	if err != nil {
-		return Target{}, nil, err
+		return Target{}, err
 	}
 	config, _ := e.limits(g, limit)
 	out := Target{Name: g.Target, Disabled: g.Disabled, Policy: g.Policy}
 	out.fill(g, config, now)
+	return out, nil
+}
+
+// add counts what waits in the target's lanes, which were counted up to most.
+func (t *Target) add(lanes []store.Lane, most int) {
 	for _, l := range lanes {
-		out.Firsts += l.Firsts
-		out.Retries += l.Retries
-		out.More = out.More || l.Firsts >= most || l.Retries >= most
+		t.Firsts += l.Firsts
+		t.Retries += l.Retries
+		t.More = t.More || l.Firsts >= most || l.Retries >= most
 	}
-	return out, lanes, nil
 }
 
 // fill tells what the state says now.

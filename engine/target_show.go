@@ -96,9 +96,13 @@ func (e *Engine) showTarget(ctx context.Context, g *store.Gate) (TargetExplained
 		return out, err
 	}
 	var lanes []store.Lane
-	if out.Target, lanes, err = e.targetOf(ctx, now, g, showCount); err != nil {
+	if lanes, err = e.store.Lanes(ctx, g.Target, showCount); err != nil {
 		return out, err
 	}
+	if out.Target, err = e.targetOf(ctx, now, g); err != nil {
+		return out, err
+	}
+	out.add(lanes, showCount)
 	processes, err := e.store.Processes(ctx)
 	if err != nil {
 		return out, err

@@ -117,6 +117,8 @@ type Gates interface {
 	// Lanes lists the lanes of a target with what waits in each, counted up to
 	// limit.
 	Lanes(ctx context.Context, target string, limit int) ([]Lane, error)
+	// LanesOf is Lanes of several targets in one question, in their order.
+	LanesOf(ctx context.Context, targets []string, limit int) ([][]Lane, error)
 	// SwapGate swaps one gate by an operator's order and writes the audit row;
 	// false, and no row, if the version has moved.
 	SwapGate(ctx context.Context, now time.Time, order AuditRow, s Swap) (bool, error)

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/ebbhq/ebb/engine"
@@ -83,6 +84,31 @@ var targetRules = []rule{
 		b.must(err)
 		b.same("grants", got.Grants, []engine.TargetGrant{{Process: b.process, Host: "alpha", PID: 4711, Alive: true, Firsts: 3, Retries: 1}})
 		b.same("in flight", []any{got.InFlight, got.InFlightRetries, got.Held}, []any{4, 1, "concurrency"})
+	}},
+	{"only targets that hold work back", func(b *bench) {
+		for _, name := range []string{"a", "b", "c", "d"} {
+			b.add(engine.NewJob{Kind: "hook", Target: name})
+		}
+		for _, name := range []string{"b", "d"} {
+			_, err := b.PauseTarget(b.ctx, name, time.Time{})
+			b.must(err)
+		}
+		list := func(p engine.Page) (names []string, next string) {
+			got, err := b.Targets(b.ctx, p)
+			b.must(err)
+			for _, t := range got.Targets {
+				names = append(names, fmt.Sprint(t.Name, " ", t.Held, " ", t.Firsts))
+			}
+			return names, got.Next
+		}
+		names, next := list(engine.Page{Held: true})
+		b.same("held", []any{names, next}, []any{[]string{"b operator 1", "d operator 1"}, ""})
+		names, next = list(engine.Page{Held: true, Limit: 1})
+		b.same("first", []any{names, next}, []any{[]string{"b operator 1"}, "b"})
+		names, next = list(engine.Page{Held: true, Limit: 1, Cursor: next})
+		b.same("second", []any{names, next}, []any{[]string{"d operator 1"}, ""})
+		names, _ = list(engine.Page{Limit: 2})
+		b.same("any", names, []string{"a none 1", "b operator 1"})
 	}},
 	{"a target is paused until it is resumed", func(b *bench) {
 		got, err := b.PauseTarget(b.ctx, crm, time.Time{})

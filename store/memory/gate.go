@@ -125,6 +125,23 @@ func (s *Store) Lanes(ctx context.Context, target string, limit int) ([]store.La
 		return nil, err
 	}
 	defer s.mu.Unlock()
+	return s.lanesOf(target, limit), nil
+}
+
+// LanesOf is Lanes of several targets.
+func (s *Store) LanesOf(ctx context.Context, targets []string, limit int) ([][]store.Lane, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	all := make([][]store.Lane, len(targets))
+	for i, target := range targets {
+		all[i] = s.lanesOf(target, limit)
+	}
+	return all, nil
+}
+
+func (s *Store) lanesOf(target string, limit int) []store.Lane {
 	list := []store.Lane{}
 	for _, q := range s.queues {
 		l := q.lanes[target]
@@ -144,7 +161,7 @@ func (s *Store) Lanes(ctx context.Context, target string, limit int) ([]store.La
 		list = append(list, store.Lane{Queue: q.name, Target: target, Firsts: min(firsts, limit), Retries: min(retries, limit), LookAt: look})
 	}
 	slices.SortFunc(list, func(a, b store.Lane) int { return strings.Compare(a.Queue, b.Queue) })
-	return list, nil
+	return list
 }
 
 // SwapGate swaps one gate by an operator's order.

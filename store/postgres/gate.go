@@ -296,6 +296,22 @@ func (s *Store) Lanes(ctx context.Context, target string, limit int) ([]store.La
 	return list, failed("lanes", err)
 }
 
+// LanesOf is Lanes of several targets, in one round trip.
+func (s *Store) LanesOf(ctx context.Context, targets []string, limit int) ([][]store.Lane, error) {
+	all := make([][]store.Lane, len(targets))
+	b := &pgx.Batch{}
+	for i, target := range targets {
+		all[i] = []store.Lane{}
+		b.Queue(statement("lanes"), target, bounded(limit)).Query(func(rows pgx.Rows) error {
+			return eachRow(rows, func(r *row) error {
+				all[i] = append(all[i], store.Lane{Queue: r.text(), Target: target, Firsts: int(r.number()), Retries: int(r.number()), LookAt: r.instant()})
+				return nil
+			})
+		})
+	}
+	return all, failed("lanes", s.send(ctx, b))
+}
+
 // SwapGate swaps one gate by an operator's order.
 func (s *Store) SwapGate(ctx context.Context, now time.Time, order store.AuditRow, sw store.Swap) (bool, error) {
 	args, err := swapped(nil, []store.Swap{sw})

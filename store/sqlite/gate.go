@@ -185,26 +185,45 @@ func (s *Store) Targets(ctx context.Context, after string, limit int) ([]store.G
 
 // Lanes lists what waits for the target, by queue.
 func (s *Store) Lanes(ctx context.Context, target string, limit int) ([]store.Lane, error) {
+	all, err := s.LanesOf(ctx, []string{target}, limit)
+	return all[0], err
+}
+
+// LanesOf is Lanes of several targets.
+func (s *Store) LanesOf(ctx context.Context, targets []string, limit int) ([][]store.Lane, error) {
+	all := make([][]store.Lane, len(targets))
+	err := s.read(ctx, "lanes", len(targets) > 1, func(c *conn) error {
+		for i, target := range targets {
+			list, err := c.lanesOf(ctx, target, limit)
+			if err != nil {
+				return err
+			}
+			all[i] = list
+		}
+		return nil
+	})
+	return all, err
+}
+
+func (c *conn) lanesOf(ctx context.Context, target string, limit int) ([]store.Lane, error) {
 	list := []store.Lane{}
-	err := s.read(ctx, "lanes", false, func(c *conn) error {
-		return c.query(ctx, "lane_sizes", []any{target, int64(limit)}, func(r row) error {
-			if r.int(3) == 0 {
-				return nil
-			}
-			if n := len(list); n == 0 || list[n-1].Queue != r.text(0) {
-				list = append(list, store.Lane{Queue: r.text(0), Target: target, LookAt: r.at(2)})
-			}
-			l := &list[len(list)-1]
-			if look := r.at(2); look.Before(l.LookAt) {
-				l.LookAt = look
-			}
-			count := &l.Firsts
-			if retries := r.flag(1); retries {
-				count = &l.Retries
-			}
-			*count = min(limit, *count+int(r.int(3)))
+	err := c.query(ctx, "lane_sizes", []any{target, int64(limit)}, func(r row) error {
+		if r.int(3) == 0 {
 			return nil
-		})
+		}
+		if n := len(list); n == 0 || list[n-1].Queue != r.text(0) {
+			list = append(list, store.Lane{Queue: r.text(0), Target: target, LookAt: r.at(2)})
+		}
+		l := &list[len(list)-1]
+		if look := r.at(2); look.Before(l.LookAt) {
+			l.LookAt = look
+		}
+		count := &l.Firsts
+		if retries := r.flag(1); retries {
+			count = &l.Retries
+		}
+		*count = min(limit, *count+int(r.int(3)))
+		return nil
 	})
 	return list, err
 }

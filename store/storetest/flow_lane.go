@@ -222,6 +222,17 @@ var laneRules = []flowRule{
 		lanes, err = s.Lanes(s.ctx, "z", 2)
 		s.must(err)
 		s.same("no lanes", len(lanes), 0)
+		several, err := s.LanesOf(s.ctx, []string{"z", "x", "y"}, 2)
+		s.must(err)
+		var queues [][]string
+		for _, lanes := range several {
+			names := []string{}
+			for _, l := range lanes {
+				names = append(names, fmt.Sprint(l.Queue, " ", l.Target, " ", l.Firsts, " ", l.Retries))
+			}
+			queues = append(queues, names)
+		}
+		s.same("lanes of several", queues, [][]string{{}, {"bulk x 1 0", job.DefaultQueue + " x 2 1"}, {job.DefaultQueue + " y 1 0"}})
 		s.swap(t0, p, store.Swap{Gate: store.Gate{Target: "w", Room: 3}})
 		list := func(after string, limit int) (names []string) {
 			gates, err := s.Targets(s.ctx, after, limit)
