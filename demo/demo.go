@@ -124,7 +124,7 @@ func show(ctx context.Context, o Options, chosen []part, ours, foil *world) erro
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	fmt.Fprintf(o.Out, "Four incidents at once, policy time %g× faster. Watch them in the console, logged in once by\n  %s\n\n", o.Speed, address)
+	fmt.Fprintf(o.Out, "Four incidents at once, policy time %g× faster. Watch them in the console:\n  %s\n\n", o.Speed, address)
 	v := newView(o, chosen, ours)
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
