@@ -25,6 +25,9 @@ func (s *Service) deliver(ctx context.Context, t *worker.Task) error {
 		return failure.Fatal(failure.New(failure.InvalidInput, "args", fmt.Errorf("webhook: delivery: %s: args: %w", j.ID(), err)))
 	}
 	to, err := s.cache.destination(ctx, j.Target)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx) // the worker knows what that means
+	}
 	if err != nil {
 		return unready(err)
 	}

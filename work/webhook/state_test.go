@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -289,6 +290,16 @@ func TestGoneIsTold(t *testing.T) {
 		if n := len(got.calls); n != 1 {
 			t.Errorf("told %d times, want once", n)
 		}
+		// Enabled as a target, not as an endpoint: the next 410 is told again.
+		if _, err := r.ops.ResumeTarget(t.Context(), e.ID, true); err != nil {
+			t.Fatal(err)
+		}
+		pass(10 * time.Minute)
+		r.send(Message{Type: "a.b", Payload: []byte(`{}`)})
+		pass(10 * time.Minute)
+		if n := len(got.calls); n != 2 {
+			t.Errorf("told %d times, want twice", n)
+		}
 	})
 }
 
@@ -332,4 +343,23 @@ func TestRemove(t *testing.T) {
 			t.Errorf("%s after %d starts (%v), want cancelled after 1", d.State, len(d.Log), err)
 		}
 	})
+}
+
+// Orders that race over one endpoint are all carried out.
+func TestEditsRace(t *testing.T) {
+	r := stillRig(t)
+	e, _ := r.add(NewEndpoint{URL: "https://a.example/"})
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if _, _, err := r.Rotate(t.Context(), e.ID, time.Hour); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	e, err := r.Show(t.Context(), e.ID)
+	if err != nil || len(e.Secrets) != 9 {
+		t.Errorf("%d secrets after 8 rotations (%v), want 9", len(e.Secrets), err)
+	}
 }

@@ -278,10 +278,36 @@ func (s *Service) sweep(ctx context.Context) error {
 			}
 		}
 		if len(rows) < filter.Limit {
-			return errors.Join(errs...)
+			return errors.Join(append(errs, s.noticeEnabled(ctx))...)
 		}
 		filter.After = ids[len(ids)-1]
 	}
+}
+
+// noticeEnabled begins the grace of endpoints that were enabled by their gate
+// alone, as `ebb target resume` does.
+func (s *Service) noticeEnabled(ctx context.Context) error {
+	known, err := s.ailing(ctx, "", "")
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for id, h := range known {
+		if !h.DisabledAt.IsZero() {
+			ids = append(ids, id)
+		}
+	}
+	gates, err := s.store.Gates(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("webhook: endpoints: %w", err)
+	}
+	var errs []error
+	for i := range gates {
+		if gates[i].Disabled == "" {
+			errs = append(errs, s.forgive(ctx, ids[i]))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // tellIfDisabled announces an endpoint whose gate is shut for good.
