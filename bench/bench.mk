@@ -20,6 +20,18 @@ bench-flow: ## what flow control costs, on SQLite and PostgreSQL (minutes; BENCH
 	@if [[ $(BENCH) == quick ]]; then how=(-quick); else how=(-record ../docs/benchmarks.md); fi; \
 	cd bench && go run ./flowbench "$${how[@]}" -old "$(OLD)"
 
+.PHONY: bench-document
+bench-document: ## documents beside a bare loop of the same reads, calls and writes, on SQLite and PostgreSQL (minutes; BENCH=quick: one); records docs/benchmarks.md
+	@scripts/need postgresql-15
+	@if [[ $(BENCH) == quick ]]; then how=(-quick); else how=(-record ../docs/benchmarks.md); fi; \
+	cd bench && go run ./documentbench "$${how[@]}"
+
+.PHONY: bench-webhook
+bench-webhook: ## webhooks beside a bare client loop to the same receiver, on SQLite and PostgreSQL (minutes; BENCH=quick: one); records docs/benchmarks.md
+	@scripts/need postgresql-15
+	@if [[ $(BENCH) == quick ]]; then how=(-quick); else how=(-record ../docs/benchmarks.md); fi; \
+	cd bench && go run ./webhookbench "$${how[@]}"
+
 .PHONY: bench-queue
 bench-queue: bench-queue-tools ## the queue beside River, pg-boss, graphile-worker and bare SQL (half an hour; BENCH=quick: minutes)
 	@if [[ $(BENCH) == quick ]]; then how=(-quick); else how=(-record docs/benchmarks.md); fi; \

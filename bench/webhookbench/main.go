@@ -1,0 +1,221 @@
+// Command webhookbench measures webhook delivery on SQLite and on one
+// throw-away PostgreSQL, beside a bare Go client loop that signs and sends as
+// many messages by as many connections to the same receiver on loopback, and
+// how long an event takes from enqueue to its endpoint at 200 events a second.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/pprof"
+	"strings"
+	"time"
+
+	"github.com/ebbhq/ebb/bench/pg"
+	"github.com/ebbhq/ebb/bench/report"
+)
+
+// plan is how much is measured.
+type plan struct {
+	rounds     int
+	deliveries int // of one drain, and of the bare loop
+	slow       int // the same of endpoints that take their time
+	rate       int // events a second
+	events     int // at that rate
+}
+
+var (
+	full  = plan{rounds: 3, deliveries: 20_000, slow: 6000, rate: 200, events: 2000}
+	quick = plan{rounds: 1, deliveries: 4000, slow: 1000, rate: 200, events: 600}
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "webhookbench:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	fast := flag.Bool("quick", false, "a short run to try the benchmark itself; its figures mean little")
+	record := flag.String("record", "", "file whose section bench:webhook is replaced by the result")
+	on := flag.String("on", "sqlite,postgres", "databases to run on")
+	profile := flag.String("profile", "", "write a processor profile of the run to this file")
+	receiving := flag.Bool("receive", false, "be the receiver")
+	flag.Parse()
+	if *receiving {
+		return receive()
+	}
+	b := &bench{plan: full, before: report.LoadAverage(), found: map[string]*result{}}
+	if *fast {
+		b.plan = quick
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err != nil {
+			return err
+		}
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer func() { pprof.StopCPUProfile(); _ = f.Close() }()
+	}
+	if err := b.measure(ctx, strings.Split(*on, ",")); err != nil {
+		return err
+	}
+	text, targets := b.report()
+	fmt.Fprint(os.Stdout, "\n", text, "\n", targets)
+	if *record == "" {
+		return nil
+	}
+	return report.Section(*record, "webhook", text+"\n```\n"+targets.String()+"```\n")
+}
+
+// bench is one run.
+type bench struct {
+	plan   plan
+	before string // load average
+	bare   []float64
+	slow   []float64 // the bare loop to endpoints that take their time
+	found  map[string]*result
+	order  []string // of the databases
+}
+
+// result is what one database reached.
+type result struct {
+	drains []float64   // deliveries a second, by round
+	slow   []float64   // the same, to endpoints that take their time
+	ages   [][]float64 // ms from enqueue to receipt, by round
+}
+
+// database gives out empty ones as URLs.
+type database struct {
+	name  string
+	fresh func(ctx context.Context) (url string, err error)
+}
+
+func (b *bench) measure(ctx context.Context, names []string) (err error) {
+	dir, err := os.MkdirTemp("", "ebb-webhook-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL's own user must pass
+		return err
+	}
+	databases, end, err := open(ctx, dir, names)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	to, err := startReceiver(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.close()) }()
+	for round := range b.plan.rounds {
+		if err := b.bareRound(ctx, to, round); err != nil {
+			return err
+		}
+		for _, d := range databases {
+			if err := b.round(ctx, d, to, round); err != nil {
+				return fmt.Errorf("%s: %w", d.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func open(ctx context.Context, dir string, names []string) (list []database, end func() error, err error) {
+	end = func() error { return nil }
+	for _, name := range names {
+		switch name {
+		case "sqlite":
+			n := 0
+			list = append(list, database{"SQLite", func(context.Context) (string, error) {
+				n++
+				return "sqlite:" + filepath.Join(dir, fmt.Sprintf("hooks-%d.db", n)), nil
+			}})
+		case "postgres":
+			home := filepath.Join(dir, "pg")
+			if err := os.Mkdir(home, 0o700); err != nil {
+				return nil, nil, err
+			}
+			cluster, err := pg.Start(ctx, home)
+			if err != nil {
+				return nil, nil, err
+			}
+			end = cluster.Stop
+			list = append(list, database{"PostgreSQL", func(ctx context.Context) (string, error) { return cluster.Fresh(ctx, "hooks") }})
+		default:
+			return nil, nil, fmt.Errorf("no database %q; one of: sqlite, postgres", name)
+		}
+	}
+	return list, end, nil
+}
+
+func (b *bench) bareRound(ctx context.Context, to *receiver, round int) error {
+	rate, err := bare(ctx, to, "", b.plan.deliveries)
+	if err != nil {
+		return fmt.Errorf("bare loop: %w", err)
+	}
+	patiently, err := bare(ctx, to, slowPath, b.plan.slow)
+	if err != nil {
+		return fmt.Errorf("bare loop: %w", err)
+	}
+	b.bare, b.slow = append(b.bare, rate), append(b.slow, patiently)
+	progress("round %d: bare loop: %s a second, of %s each %s", round+1, report.Number(rate), slow, report.Number(patiently))
+	_, err = to.taken(ctx)
+	return err
+}
+
+func (b *bench) round(ctx context.Context, d database, to *receiver, round int) (err error) {
+	r := b.found[d.name]
+	if r == nil {
+		r = &result{}
+		b.found[d.name] = r
+		b.order = append(b.order, d.name)
+	}
+	url, err := d.fresh(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := newSender(ctx, url, to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	rate, err := s.drain(ctx, everybody, b.plan.deliveries)
+	if err != nil {
+		return err
+	}
+	patiently, err := s.drain(ctx, patient, b.plan.slow)
+	if err != nil {
+		return err
+	}
+	if got, err := to.taken(ctx); err != nil || len(got) != b.plan.deliveries+b.plan.slow {
+		return errors.Join(err, fmt.Errorf("received %d of %d", len(got), b.plan.deliveries+b.plan.slow))
+	}
+	if err := s.trickle(ctx, b.plan.rate, b.plan.events); err != nil {
+		return err
+	}
+	ages, err := to.taken(ctx)
+	if err != nil || len(ages) != b.plan.events {
+		return errors.Join(err, fmt.Errorf("received %d of %d", len(ages), b.plan.events))
+	}
+	r.drains, r.slow, r.ages = append(r.drains, rate), append(r.slow, patiently), append(r.ages, ages)
+	progress("round %d: %s: %s a second, of %s each %s; at %d/s p50 %s ms, p95 %s ms", round+1, d.name, report.Number(rate), slow, report.Number(patiently), b.plan.rate,
+		report.Number(report.Quantile(ages, 0.5)), report.Number(report.Quantile(ages, 0.95)))
+	return nil
+}
+
+func progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
+}
