@@ -90,6 +90,11 @@ test-supervise: ## supervised crawls with a real wget: 100 kill -9 of the superv
 	@scripts/need wget prometheus
 	EBB_SUPERVISE=full go test -count=1 -timeout 30m -v ./work/supervise ./cmd/ebb -run 'Supervis|Crawl|Watches|Interrupt|Disk' | { grep -v '^=== ' || true; }
 
+.PHONY: test-document
+test-document: ## 1,000 documents with every fault of a provider, on a real S3 server, under 100 kill -9
+	gateway=$$(scripts/tool versitygw); \
+	EBB_DOCUMENT=full EBB_VERSITYGW=$$gateway go test -count=1 -timeout 60m -v -run TestKilled ./work/document | { grep -v '^=== ' || true; }
+
 .PHONY: test-histories
 test-histories: ## 10,000 seeded histories over the in-memory store, and every safeguard missed when gone
 	EBB_HISTORIES=10000 go test -count=1 -timeout 10m -v ./store/memory/history | { grep -v '^=== ' || true; }

@@ -65,6 +65,7 @@ type Service struct {
 	providers map[string]*provider
 	redact    []*regexp.Regexp
 	buckets   buckets
+	scribe    scribe
 	meter     *meter
 
 	mu        sync.Mutex
@@ -106,6 +107,7 @@ func New(c Config) (*Service, error) {
 		providers: map[string]*provider{}, pipelines: map[string]*ready{}, meter: newMeter(),
 	}
 	s.buckets.open = c.Open
+	s.scribe.records = c.Store
 	for name, p := range settings.Providers {
 		key := p.key(c.Lookup)
 		client, err := model.New(model.Config{

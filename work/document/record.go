@@ -43,9 +43,10 @@ type row struct {
 	Usage      model.Usage      `json:"usage,omitzero"`
 	Cost       money            `json:"cost,omitempty"`
 	Normalised []normalise.Step `json:"normalised,omitempty"`
-	Invalid    string           `json:"invalid,omitempty"` // why the last answer was refused
-	Raw        int              `json:"raw,omitempty"`     // bytes kept of it
-	Bytes      int              `json:"bytes,omitempty"`   // of the result
+	Invalid    string           `json:"invalid,omitempty"`    // why the last answer was refused
+	RefusedBy  int              `json:"refused_by,omitempty"` // the start that did
+	Raw        int              `json:"raw,omitempty"`        // bytes kept of it
+	Bytes      int              `json:"bytes,omitempty"`      // of the result
 }
 
 // answer is what a model said, as it is kept.
@@ -113,7 +114,7 @@ var patience = policy.Policy{
 // the caller's.
 func (s *Service) save(ctx context.Context, w store.Write) error {
 	_, err := retry.Do(ctx, &patience, func(ctx context.Context) (struct{}, error) {
-		_, err := s.store.Write(ctx, time.Time{}, w)
+		err := s.scribe.write(ctx, w)
 		if errors.Is(err, store.ErrConflict) {
 			err = failure.Fatal(err)
 		}

@@ -210,6 +210,7 @@ func (s Settings) Policies(known []policy.Policy) ([]policy.Policy, error) {
 			}
 			base.Name = s.PolicyName(base.Name, name)
 			base.PerTarget = policy.PerTarget{Concurrency: p.Concurrency, Rate: p.RequestsPerMinute / 60}
+			base.Concurrency = max(base.Concurrency, p.Concurrency) // of one process: what all may, one may
 			sealed, err := policy.Seal(base)
 			if err != nil {
 				return nil, fmt.Errorf("document: provider %s: %w", name, err)

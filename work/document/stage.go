@@ -64,6 +64,8 @@ type start struct {
 	pipeline *ready
 	provider *provider
 	resumed  bool // an earlier start left an answer
+	number   int  // of this start, over the job's whole life
+	again    bool // an earlier start of these attempts did not end well
 }
 
 // Handle is the worker's handler of Kind.
@@ -75,6 +77,8 @@ func (s *Service) Handle(ctx context.Context, t *worker.Task) error {
 	if w.row.DoneAt.IsZero() {
 		j := t.Job()
 		w.row.Job = j.ID()
+		w.number = t.Start()
+		w.again = j.History.Attempts > 0 || j.History.Crashes > 0 // fresh attempts have neither
 		if err := w.run(ctx); err != nil {
 			return err
 		}
@@ -133,6 +137,9 @@ func (s *Service) prepared(ctx context.Context, hash string) (*ready, error) {
 
 // run goes through the stages that are left.
 func (w *start) run(ctx context.Context) error {
+	if w.row.Invalid != "" && w.again && w.row.RefusedBy == w.number-1 {
+		return w.refusedBefore(ctx)
+	}
 	said, err := w.captured(ctx)
 	if err != nil {
 		return err
@@ -196,7 +203,7 @@ func (w *start) ask(ctx context.Context) (*answer, error) {
 	jobID := w.row.Job
 	err = w.update(keep, w.id, &w.row, &w.version, func(r *row) store.Write {
 		now := w.clock.Now()
-		r.AnsweredAt, r.Job = now.UTC(), jobID
+		r.AnsweredAt, r.Job, r.Invalid = now.UTC(), jobID, ""
 		spent := w.spend(r, got.Usage, now)
 		return store.Write{Puts: []store.Record{{Kind: answerKind, ID: w.id, Ref: r.Batch, Version: store.AnyVersion, Body: body(said)}, spent}}
 	})
@@ -283,13 +290,13 @@ func (w *start) check(said *answer) (json.RawMessage, []normalise.Step, *badAnsw
 	return value, steps, nil
 }
 
-// refuse keeps the raw answer for people and gives up on it: another start,
-// if somebody orders one, asks the model anew.
+// refuse keeps the raw answer for people and gives up on it: fresh attempts, if
+// somebody orders them, ask the model anew.
 func (w *start) refuse(ctx context.Context, said *answer, bad *badAnswer) error {
 	now := w.clock.Now().UTC()
 	raw := w.raw(said, bad, now)
 	err := w.update(ctx, w.id, &w.row, &w.version, func(r *row) store.Write {
-		r.AnsweredAt, r.Invalid, r.Raw = time.Time{}, bad.reason, 0
+		r.AnsweredAt, r.Invalid, r.RefusedBy, r.Raw = time.Time{}, bad.reason, w.number, 0
 		out := store.Write{Drops: []store.Record{{Kind: answerKind, ID: w.id, Version: store.AnyVersion}}}
 		if w.settings.Raw.MaxBytes > 0 {
 			r.Raw = len(raw.Text)
@@ -302,6 +309,28 @@ func (w *start) refuse(ctx context.Context, said *answer, bad *badAnswer) error 
 	}
 	w.meter.refused(w.provider.name, bad.reason, w.settings.Raw.MaxBytes > 0)
 	return failure.New(failure.InvalidOutput, bad.reason, bad.err)
+}
+
+// refusedBefore is the end of a start whose process died after it had refused
+// the answer and before its job heard of it: the model is not asked again.
+func (w *start) refusedBefore(ctx context.Context) error {
+	why := "the answer was refused"
+	raw, version, err := load[RawAnswer](ctx, w.Service, rawKind, w.id)
+	if err != nil {
+		return err
+	}
+	if version > 0 {
+		why = raw.Error
+	}
+	// This process may die as well before its job hears of it.
+	err = w.update(ctx, w.id, &w.row, &w.version, func(r *row) store.Write {
+		r.RefusedBy = w.number
+		return store.Write{}
+	})
+	if err != nil {
+		return err
+	}
+	return failure.New(failure.InvalidOutput, w.row.Invalid, errors.New(why))
 }
 
 // raw bounds and redacts what is kept of an answer.
