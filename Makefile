@@ -111,6 +111,10 @@ test-webhook: ## webhooks in full: 5,000 endpoints failing at once, 10,000 deliv
 test-verifiers: build ## npm standardwebhooks and svix accept what is delivered, during rotations too
 	@scripts/webhooks/check bin/ebb
 
+.PHONY: test-fetch
+test-fetch: ## seed 000's incident of 882 pages over real connections, 60 times faster; kill -9 at 200 moments over 500 URLs
+	EBB_FETCH_KILLS=200 go test -tags slow -count=1 -timeout 20m -v -run 'ForReal|TestKill' ./work/fetch | { grep -v '^=== ' || true; }
+
 .PHONY: vuln
 vuln: ## known vulnerabilities in what we import, where their database can be reached
 	@scripts/vuln
