@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,9 +49,9 @@ func TestAnswers(t *testing.T) {
 		{"bomb", bomb, want{job.Succeeded, ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			followed := false
+			var followed atomic.Bool
 			mux := http.NewServeMux()
-			mux.HandleFunc("/elsewhere", func(http.ResponseWriter, *http.Request) { followed = true })
+			mux.HandleFunc("/elsewhere", func(http.ResponseWriter, *http.Request) { followed.Store(true) })
 			mux.Handle("/", c.answer)
 			server := httptest.NewServer(mux)
 			defer server.Close()
@@ -62,7 +63,7 @@ func TestAnswers(t *testing.T) {
 			if d.State != c.want.state || d.LastClass != c.want.class || len(d.Log) != 1 {
 				t.Fatalf("%s %q (%s) after %d starts, want %s %q", d.State, d.LastClass, d.LastError, len(d.Log), c.want.state, c.want.class)
 			}
-			if followed {
+			if followed.Load() {
 				t.Error("the redirect was followed")
 			}
 			a := d.Log[0].Attempt
@@ -245,10 +246,9 @@ func TestRetryAfter(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				begin := time.Now()
-				var calls []time.Duration // one call at a time: the endpoint answers at once
+				var calls atomic.Int32
 				r.pipe(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					calls = append(calls, time.Since(begin))
-					if len(calls) == 1 {
+					if calls.Add(1) == 1 {
 						w.Header().Set("Retry-After", c.after)
 						w.WriteHeader(c.status)
 					}

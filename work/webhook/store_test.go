@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,10 +48,9 @@ func databases(t *testing.T, test func(t *testing.T, s store.Store, db *sql.DB))
 // From an endpoint to a second attempt, over real databases.
 func TestDatabases(t *testing.T) {
 	databases(t, func(t *testing.T, s store.Store, _ *sql.DB) {
-		first := true
+		var failed atomic.Bool
 		got := receive(t, func(w http.ResponseWriter, c call) {
-			if c.Path == "/shaky" && first {
-				first = false
+			if c.Path == "/shaky" && failed.CompareAndSwap(false, true) {
 				w.WriteHeader(http.StatusInternalServerError)
 			}
 		})
