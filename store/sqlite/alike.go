@@ -24,6 +24,7 @@ type success struct {
 	heldBy  string
 	held    time.Duration
 	version string
+	results bool // each has one of its own
 }
 
 // setback is what failed starts share whose jobs are tried again.
@@ -54,8 +55,8 @@ func (b *settling) together(to job.State, st *store.Settle) bool {
 	h := st.History
 	h.FirstStartAt, h.DeadlineAt = time.Time{}, time.Time{}
 	switch {
-	case to == job.Succeeded && a.OK && len(st.Result) == 0:
-		like := success{epoch: st.Epoch, history: h, start: a.Start, heldBy: a.HeldBy, held: a.Held, version: a.Version}
+	case to == job.Succeeded && a.OK:
+		like := success{epoch: st.Epoch, history: h, start: a.Start, heldBy: a.HeldBy, held: a.Held, version: a.Version, results: len(st.Result) > 0}
 		b.successes[like] = append(b.successes[like], st)
 	case to == job.Queued && !a.OK && a.Stack == "" && a.Cause == retry.CauseNone && h.LastDelay == a.Delay:
 		h.LastDelay = 0
@@ -77,17 +78,25 @@ func (b *settling) succeed(like success, list []*store.Settle) error {
 		return b.each(job.Succeeded, list)
 	}
 	seqs := inOrder(list)
-	numbers := make([]byte, 0, 3*numberWidth*len(list))
+	numbers := make([]byte, 0, 5*numberWidth*len(list))
+	var results []byte
 	for _, st := range list {
 		numbers = appendInstants(numbers, st.History.FirstStartAt, st.Attempt.StartedAt, st.Attempt.EndedAt)
+		if like.results {
+			numbers = appendPadded(appendPadded(numbers, int64(len(results)+1)), int64(len(st.Result)))
+			results = append(results, st.Result...)
+		}
 	}
 	h := like.history
-	err := b.runFor(
-		"done_alike", seqs, numbers, micros(b.instant()), like.epoch,
+	name, args := "done_alike", []any{
+		numbers, micros(b.instant()), like.epoch,
 		number(h.Starts), number(h.Attempts), number(h.Waits), number(h.Idle), number(h.Crashes), freeText(h.Free), number(h.LastDelay),
 		int64(like.start), b.process, orNull(store.Text(like.heldBy)), number(like.held), orNull(like.version), number(h.Held),
-	)
-	if err != nil {
+	}
+	if like.results {
+		name, args = "done_alike_results", append(args, results)
+	}
+	if err := b.runFor(name, seqs, args...); err != nil {
 		return err
 	}
 	return b.runFor("job_end", seqs)

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 	"time"
@@ -122,6 +123,41 @@ func TestScatteredStarts(t *testing.T) {
 				t.Errorf("%d jobs run: %v; want %d", len(running), err, n/3)
 			}
 		})
+	}
+}
+
+// Starts that ended alike but for their results are written together, and each
+// keeps its own, byte by byte; those without stay without.
+func TestResultsOfStartsAlike(t *testing.T) {
+	for _, n := range []int{3, 7, 200} { // one by one, together, noted
+		s := open(t)
+		process, settles := someHeld(t, s, n)
+		for i := range settles {
+			if i%3 > 0 {
+				settles[i].Result = bytes.Repeat([]byte{0, 0xff, byte(i), '\''}, 1+i%5)
+			}
+		}
+		scattered := slices.Clone(settles)
+		slices.Reverse(scattered)
+		for from := range 2 { // with gaps between them
+			var some []store.Settle
+			for i := from; i < n; i += 2 {
+				some = append(some, scattered[i])
+			}
+			answer, err := s.Turn(t.Context(), store.Turn{Process: process, Now: t0.Add(time.Second), Settles: some})
+			if err != nil || slices.Contains(answer.Settled, false) {
+				t.Fatalf("settled %v: %v; want all", answer.Settled, err)
+			}
+		}
+		for _, st := range settles {
+			j, err := s.Job(t.Context(), st.Seq)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if j.State != job.Succeeded || !bytes.Equal(j.Result, st.Result) {
+				t.Errorf("%d together: job %d is %s with result %q, want %q", n, st.Seq, j.State, j.Result, st.Result)
+			}
+		}
 	}
 }
 

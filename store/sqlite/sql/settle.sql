@@ -75,6 +75,21 @@ SELECT j.seq, 'succeeded', ?4, queue, kind, priority, due_at, ?5, enqueued_at, p
        ?15, ?16, ?17, args
   FROM /*rows*/
 
+-- name: done_alike_results
+-- Five numbers a job: its first start, the start, the end, and where its result
+-- begins in ?19 and how long it is.
+INSERT INTO ebb_done (seq, state, ended_at, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key,
+                      unique_key, deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free,
+                      first_start_at, last_delay, last_class, last_error, fingerprint, version, progress, result, held_for,
+                      start, process, started_at, stopped_at, held_by, held, start_version, args)
+SELECT j.seq, 'succeeded', ?4, queue, kind, priority, due_at, ?5, enqueued_at, policy, target, j.key,
+       unique_key, deadline_at, batch, trace, ?6, ?7, ?8, ?9, ?10, ?11,
+       CAST(substr(?3, /*n*/ * 100 + 1, 20) AS INTEGER), ?12, last_class, last_error, fingerprint, version, progress,
+       substr(?19, CAST(substr(?3, /*n*/ * 100 + 61, 20) AS INTEGER), CAST(substr(?3, /*n*/ * 100 + 81, 20) AS INTEGER)), ?18,
+       ?13, ?14, CAST(substr(?3, /*n*/ * 100 + 21, 20) AS INTEGER), CAST(substr(?3, /*n*/ * 100 + 41, 20) AS INTEGER),
+       ?15, ?16, ?17, args
+  FROM /*rows*/
+
 -- name: again_alike
 -- Five numbers a job: its first start, the start, the end, the delay, when it
 -- is due.
