@@ -1,0 +1,265 @@
+package campaign
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/work/supervise"
+)
+
+// Action is what scheduling does about a source.
+type Action string
+
+const (
+	Enqueue Action = "enqueue" // its run is queued
+	Change  Action = "change"  // the file says otherwise than when it was queued
+	Adopt   Action = "adopt"   // a run of its name was there before: it belongs to the campaign now
+	Keep    Action = "keep"    // nothing is to be done
+)
+
+// Step is what becomes of one source.
+type Step struct {
+	Place    int       `json:"place" doc:"1 and up, the order in which sources are crawled"`
+	Source   string    `json:"source"`
+	Run      string    `json:"run"`
+	Action   Action    `json:"action"`
+	QueuedAt time.Time `json:"queued_at" doc:"staggered, so that the order is total"`
+	State    job.State `json:"state,omitempty" doc:"of a run that is there"`
+	Command  string    `json:"command"`
+	Text     string    `json:"text,omitempty"`
+
+	spec supervise.Spec
+	sum  string
+}
+
+// Plan is what scheduling a campaign does, or did.
+type Plan struct {
+	Campaign string `json:"campaign"`
+	Year     int    `json:"year"`
+	Queue    string `json:"queue"`
+	Policy   string `json:"policy"`
+	Applied  bool   `json:"applied"`
+	Steps    []Step `json:"steps"`
+}
+
+// Changes counts the steps that change something.
+func (p *Plan) Changes() int {
+	n := 0
+	for i := range p.Steps {
+		if p.Steps[i].Action != Keep {
+			n++
+		}
+	}
+	return n
+}
+
+// Schedule queues each source of a campaign once, in the declared order, on a
+// strict queue. Doing it again changes nothing that the file has not changed.
+// Without apply it only says what it would do.
+func (s *Service) Schedule(ctx context.Context, now time.Time, actor string, c *Campaign, year int, apply bool) (Plan, error) {
+	id := ID(c.Name, year)
+	if year < 1000 || year > 9999 {
+		return Plan{}, fmt.Errorf("campaign %s: year %d: four digits are needed", c.Name, year)
+	}
+	r, err := s.exact(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		r, err = &record{Name: c.Name, Year: year, Queue: c.Queue, ScheduledAt: now.UTC()}, nil
+	}
+	if err != nil {
+		return Plan{}, err
+	}
+	if r.Queue != c.Queue {
+		return Plan{}, fmt.Errorf("campaign %s: it waits in queue %q since it was scheduled; write queue: %s", id, r.Queue, r.Queue)
+	}
+	plan := Plan{Campaign: id, Year: year, Queue: c.Queue, Policy: c.policy(), Applied: apply}
+	if plan.Steps, err = s.steps(ctx, now, c, r); err != nil {
+		return plan, err
+	}
+	if !apply || plan.Changes() == 0 && r.version > 0 && r.Limits == c.Recover {
+		return plan, nil
+	}
+	return plan, s.schedule(ctx, now, actor, r, &plan, c.Recover)
+}
+
+func (c *Campaign) policy() string {
+	if c.Policy == "" {
+		return "annual-crawl"
+	}
+	return c.Policy
+}
+
+// schedule writes the record first: whoever finds runs missing after a crash
+// queues them with the times that it holds.
+func (s *Service) schedule(ctx context.Context, now time.Time, actor string, r *record, plan *Plan, limits Limits) error {
+	r.Policy, r.Limits, r.Sources = plan.Policy, limits, nil
+	var subs []supervise.Submission
+	var words []string
+	for i := range plan.Steps {
+		st := &plan.Steps[i]
+		r.Sources = append(r.Sources, planned{Name: st.Source, Run: st.Run, QueuedAt: st.QueuedAt, Sum: st.sum})
+		if st.Action != Keep {
+			words = append(words, string(st.Action)+" "+st.Run)
+		}
+		if st.Action == Enqueue {
+			subs = append(subs, supervise.Submission{Spec: st.spec, Queue: r.Queue, DueAt: st.QueuedAt, Actor: actor})
+		}
+	}
+	if err := s.keep(ctx, now, r, store.AuditRow{Actor: actor, Act: "campaign.schedule", Detail: strings.Join(words, ", ")}); err != nil {
+		return err
+	}
+	if err := s.store.StrictQueue(ctx, r.Queue, true); err != nil {
+		return fmt.Errorf("campaign %s: queue %s: %w", plan.Campaign, r.Queue, err)
+	}
+	if len(subs) > 0 {
+		if _, err := s.runs.Submit(ctx, now, subs...); err != nil {
+			return fmt.Errorf("campaign %s: %w", plan.Campaign, err)
+		}
+	}
+	for i := range plan.Steps {
+		if st := &plan.Steps[i]; st.Action == Change {
+			state, err := s.runs.Change(ctx, now, actor, st.spec)
+			if err != nil {
+				return fmt.Errorf("campaign %s: %w", plan.Campaign, err)
+			}
+			st.State = state
+		}
+	}
+	return nil
+}
+
+// steps says what is to be done about each source.
+func (s *Service) steps(ctx context.Context, now time.Time, c *Campaign, r *record) ([]Step, error) {
+	due := r.times(c, now)
+	before := map[string]*planned{}
+	for i := range r.Sources {
+		before[r.Sources[i].Name] = &r.Sources[i]
+	}
+	steps := make([]Step, 0, len(c.Sources))
+	for i := range c.Sources {
+		source := c.Sources[i].Name
+		spec, err := c.RunSpec(source, r.Year)
+		if err != nil {
+			return nil, fmt.Errorf("campaign %s: source %s: %w", c.Name, source, err)
+		}
+		p, err := s.judging(&spec)
+		if err != nil {
+			return nil, fmt.Errorf("campaign %s: source %s: %w", c.Name, source, err)
+		}
+		spec.Options = spec.Raised(p)
+		st := Step{Place: i + 1, Source: source, Run: spec.Name, QueuedAt: due[i], Command: spec.Command.String(), spec: spec, sum: sumOf(&spec)}
+		if err := s.decide(ctx, &st, before[source]); err != nil {
+			return nil, err
+		}
+		steps = append(steps, st)
+	}
+	for _, p := range r.Sources {
+		if _, ok := c.Source(p.Name); !ok {
+			steps = append(steps, Step{
+				Place: len(steps) + 1, Source: p.Name, Run: p.Run, Action: Keep, QueuedAt: p.QueuedAt, sum: p.Sum,
+				Text: "no longer in the file; its run stays until somebody cancels it",
+			})
+		}
+	}
+	return steps, nil
+}
+
+// judging is the policy of a run; an error if the run's own figures, or a
+// restart's place in the queue, would be lost under it.
+func (s *Service) judging(spec *supervise.Spec) (*policy.Policy, error) {
+	p := s.policies[spec.Policy]
+	if p == nil {
+		return nil, fmt.Errorf("no policy %q; one of the presets, or of the policies file", spec.Policy)
+	}
+	own, err := spec.Apply(*p)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.Slot != policy.SlotKeep:
+		return nil, fmt.Errorf("policy %s gives its slot back between restarts, so that later sources overtake it; write slot: keep", spec.Policy)
+	case own.Restarts != p.Restarts || own.Backoff.Base != p.Backoff.Base:
+		return nil, fmt.Errorf("%d restarts, %s apart, are not what policy %s says; declare a policy with these figures and name it",
+			own.Restarts.Max, policy.FormatDuration(own.Backoff.Base), p.Name)
+	}
+	return p, nil
+}
+
+// decide chooses the action of a step.
+func (s *Service) decide(ctx context.Context, st *Step, before *planned) error {
+	run, err := s.runs.Show(ctx, st.Run)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	st.State = run.State
+	ended := run.State == job.Succeeded || run.State == job.Cancelled
+	switch {
+	case run.Job == "":
+		st.Action = Enqueue
+	case before == nil:
+		st.Action, st.sum = Adopt, ""
+		st.Text = "a run of this name is there; recover raises it to the policy's figures"
+	case before.Sum == st.sum:
+		st.Action = Keep
+	case ended || before.Sum == "" && run.Cause != retry.CauseConfig:
+		if st.Action, st.sum = Keep, before.Sum; ended {
+			st.Text = "the file has changed, and the run has ended"
+		}
+	default:
+		st.Action = Change
+		st.Text = "the file has changed"
+	}
+	return nil
+}
+
+// times are the due times of the sources: those of the record, and for new
+// sources times that keep the declared order.
+func (r *record) times(c *Campaign, now time.Time) []time.Time {
+	known := map[string]time.Time{}
+	for _, p := range r.Sources {
+		known[p.Name] = p.QueuedAt
+	}
+	due := make([]time.Time, len(c.Sources))
+	last := time.Time{}
+	for i := range c.Sources {
+		at, ok := known[c.Sources[i].Name]
+		next := r.following(c, known, i)
+		switch {
+		case ok:
+		case last.IsZero() && next.IsZero():
+			at = now.UTC().Truncate(time.Microsecond)
+		case last.IsZero():
+			at = next.Add(-c.stagger())
+		case next.After(last) && next.Sub(last) <= c.stagger():
+			at = last.Add(next.Sub(last) / 2).Truncate(time.Microsecond)
+		default:
+			at = last.Add(c.stagger())
+		}
+		due[i], last = at, at
+	}
+	return due
+}
+
+// following is the time of the first source behind place i that has one.
+func (r *record) following(c *Campaign, known map[string]time.Time, i int) time.Time {
+	for _, s := range c.Sources[i+1:] {
+		if at, ok := known[s.Name]; ok {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
+func sumOf(spec *supervise.Spec) string {
+	text, _ := json.Marshal(spec) // a spec of a file can be written
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:12])
+}
