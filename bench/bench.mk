@@ -32,6 +32,12 @@ bench-webhook: ## webhooks beside a bare client loop to the same receiver, on SQ
 	@if [[ $(BENCH) == quick ]]; then how=(-quick); else how=(-record ../docs/benchmarks.md); fi; \
 	cd bench && go run ./webhookbench "$${how[@]}"
 
+.PHONY: bench-pages
+bench-pages: build ## every list and page at a million jobs, on SQLite and PostgreSQL (minutes; BENCH=quick: one); records docs/benchmarks.md
+	@scripts/need postgresql-15
+	@if [[ $(BENCH) == quick ]]; then how=(-jobs 50000 -rounds 5); else how=(-record ../docs/benchmarks.md); fi; \
+	cd bench && go run ./pagebench "$${how[@]}" -ebb ../bin/ebb
+
 .PHONY: bench-queue
 bench-queue: bench-queue-tools ## the queue beside River, pg-boss, graphile-worker and bare SQL (half an hour; BENCH=quick: minutes)
 	@if [[ $(BENCH) == quick ]]; then how=(-quick); else how=(-record docs/benchmarks.md); fi; \
