@@ -118,8 +118,11 @@ func (r *Run) reasons() []string {
 // A site that throws 5xx, hangs after 30 pages and comes back: every page is
 // in the union of the WARC files, and every restart has its reason.
 func TestCrawlOfASiteThatFailsHangsAndComesBack(t *testing.T) {
-	k := newKit(t)
-	s := newSite(t, 45, func(s *site, w http.ResponseWriter, r *http.Request, page int) bool {
+	k, pages := newKit(t), 45
+	if os.Getenv("EBB_SUPERVISE") == "full" {
+		pages = 2000
+	}
+	s := newSite(t, pages, func(s *site, w http.ResponseWriter, r *http.Request, page int) bool {
 		visits, served := s.visit()
 		switch {
 		case visits == 1 && served > 30:
@@ -141,8 +144,8 @@ func TestCrawlOfASiteThatFailsHangsAndComesBack(t *testing.T) {
 	if got[0] != "no_signal" || got[len(got)-1] != "pages_lost" || r.Restarts[0].Delay != 120 {
 		t.Errorf("restarts %+v", r.Restarts)
 	}
-	if pages := archived(t, k.dir); len(pages) != 45 {
-		t.Errorf("%d pages archived: %v", len(pages), pages)
+	if got := archived(t, k.dir); len(got) != pages {
+		t.Errorf("%d of %d pages archived", len(got), pages)
 	}
 	if state := k.file(StateFile); !strings.Contains(state, fmt.Sprintf(`"container_restarts_done":%d,`, r.RestartsUsed)) {
 		t.Errorf("state file %s", state)
@@ -198,6 +201,41 @@ func TestNoisyButProgressingSiteIsLeftAlone(t *testing.T) {
 	r := k.do(spec)
 	if r.State != job.Succeeded || r.Starts != 1 || r.RestartsUsed != 0 || k.count(Stopping) != 0 || r.Units != 6 {
 		t.Fatalf("%+v", r)
+	}
+}
+
+// A site that times out 12 times in a row on some pages and answers 503 as
+// often on others, before it gives them out: wget tries on, and is left alone.
+func TestNoisyCrawlIsLeftAlone(t *testing.T) {
+	k := newKit(t)
+	var mu sync.Mutex
+	asked := map[int]int{}
+	s := newSite(t, 15, func(_ *site, w http.ResponseWriter, r *http.Request, page int) bool {
+		mu.Lock()
+		asked[page]++
+		n := asked[page]
+		mu.Unlock()
+		switch {
+		case n > 12 || page%4 != 3 && page%4 != 2:
+			return false
+		case page == 3:
+			<-r.Context().Done()
+		case page%4 == 2:
+			http.Error(w, "not now", http.StatusServiceUnavailable)
+		default:
+			return false
+		}
+		return true
+	})
+	spec := k.wget(s, "--tries=20", "--waitretry=0", "--read-timeout=0.1", "--retry-on-http-error=503")
+	r := k.do(spec)
+	if r.State != job.Succeeded || r.Starts != 1 || r.RestartsUsed != 0 || r.Units != 15 || k.count(Stopping) != 0 {
+		t.Fatalf("%+v", r)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if asked[3] < 13 || asked[2] < 13 {
+		t.Errorf("asked %v", asked)
 	}
 }
 

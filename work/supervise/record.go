@@ -52,9 +52,18 @@ type Status struct {
 	WrittenAt time.Time `json:"written_at,omitzero"`  // policy time
 }
 
+// unknownError is a store.ErrNotFound that names the run.
+type unknownError struct{ name string }
+
+func (e *unknownError) Error() string { return "supervise: no run " + e.name }
+func (e *unknownError) Unwrap() error { return store.ErrNotFound }
+
 // spec reads a run's spec; store.ErrNotFound if there is none.
 func (s *Service) spec(ctx context.Context, name string) (Spec, error) {
 	r, err := s.config.Store.Record(ctx, specRecord, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return Spec{}, &unknownError{name}
+	}
 	if err != nil {
 		return Spec{}, fmt.Errorf("supervise: run %s: %w", name, err)
 	}

@@ -163,7 +163,7 @@ func (s *Service) Release(ctx context.Context, now time.Time, actor, name string
 		return err
 	}
 	if last == nil {
-		return fmt.Errorf("supervise: run %s: %w", name, store.ErrNotFound)
+		return &unknownError{name}
 	}
 	st, err := s.status(ctx, name)
 	if err != nil {
