@@ -159,11 +159,13 @@ func (a *app) assemble(on site, secure, loopback bool) (*service, error) {
 	t := telemetry.New(telemetry.Config{Store: s, Policies: policies, Clock: a.clock, Version: currentVersion(), Log: log.Handler(), Tracer: on.tracer})
 	on.telemetry = t
 	on.observe = func(e worker.Event) { v.note(e); t.Observe(e) }
-	on.ops = t.Ops(engine.New(s, policies, engine.Config{Actor: a.actor(), Clock: a.clock}))
+	counted := newTally(t.Ops(engine.New(s, policies, engine.Config{Actor: a.actor(), Clock: a.clock})), s)
+	on.ops = counted
 	v.leases = api.NewLeases(s, api.LeasesConfig{Policies: policies, Clock: a.clock, Version: currentVersion(), Observe: on.observe, Log: log})
 	if err := a.employ(v, on); err != nil {
 		return nil, err
 	}
+	v.work = append(v.work, workload{name: "audit", run: counted.run})
 	asks := api.Config{Ops: on.ops, Keeper: v.keeper, Records: s, Leases: v.leases, Ready: v.ready(s), Log: log, Version: currentVersion()}
 	looks := console.Config{Ops: on.ops, Keeper: v.keeper, Policies: policies, Secure: secure, Log: log}
 	for _, w := range v.work {

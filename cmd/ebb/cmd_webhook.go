@@ -149,7 +149,7 @@ func (a *app) payload(c *cobra.Command, text, path string) ([]byte, error) {
 		if err != nil {
 			return nil, usage(fmt.Errorf("%s: --file: %w", c.CommandPath(), err), "a file that this user can read")
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }() // it was only read
 		in = f
 	}
 	const most = 64 << 20 // the sender says what is too much
