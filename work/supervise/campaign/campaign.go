@@ -68,8 +68,11 @@ const (
 // ErrBusy is returned where somebody else changes the campaign at this moment.
 var ErrBusy = errors.New("somebody else is changing it; ask again")
 
-// ErrLocked is returned by orders that a maintenance lock holds back.
-var ErrLocked = errors.New("it is locked for maintenance")
+// missingError says that something is not there; it is a store.ErrNotFound.
+type missingError string
+
+func (e missingError) Error() string        { return string(e) }
+func (e missingError) Is(target error) bool { return target == store.ErrNotFound }
 
 // Config is what a Service needs; Store and Runs are required.
 type Config struct {

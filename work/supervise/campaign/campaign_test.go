@@ -83,7 +83,7 @@ func TestLint(t *testing.T) {
 		{"broken", "version: [", "c.yaml:1:"},
 	} {
 		_, err := Parse("c.yaml", []byte(c.text+"\n"), "/srv")
-		var found Findings
+		var found LintErrors
 		if !errors.As(err, &found) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v\nwant %s", c.name, err, c.want)
 		}

@@ -26,23 +26,23 @@ type Finding struct {
 	Text   string `json:"text"`
 }
 
-func (f *Finding) Error() string {
+func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s: %s", f.File, f.Line, f.Column, f.Rule, f.Text)
 }
 
-// Findings are all that is wrong with a file.
-type Findings []Finding
+// LintErrors are all that is wrong with a file.
+type LintErrors []Finding
 
-func (l Findings) Error() string {
+func (l LintErrors) Error() string {
 	lines := make([]string, len(l))
 	for i := range l {
-		lines[i] = l[i].Error()
+		lines[i] = l[i].String()
 	}
 	return strings.Join(lines, "\n")
 }
 
 // Parse reads a campaign's file: unknown keys, caps and unbounded crawls are
-// Findings. Relative directories are relative to base, the file's directory.
+// LintErrors. Relative directories are relative to base, the file's directory.
 func Parse(name string, src []byte, base string) (Campaign, error) {
 	d := &document{name: name}
 	var err error
@@ -69,10 +69,10 @@ func Parse(name string, src []byte, base string) (Campaign, error) {
 type document struct {
 	name  string
 	tree  *ast.File
-	found Findings
+	found LintErrors
 }
 
-func (d *document) unreadable(err error) Findings {
+func (d *document) unreadable(err error) LintErrors {
 	f := Finding{File: d.name, Line: 1, Column: 1, Rule: "syntax", Text: err.Error()}
 	var spot interface {
 		error
@@ -83,7 +83,7 @@ func (d *document) unreadable(err error) Findings {
 		p := spot.GetToken().Position
 		f.Line, f.Column, f.Text = p.Line, p.Column, spot.GetMessage()
 	}
-	return Findings{f}
+	return LintErrors{f}
 }
 
 // wrong notes a finding at a path such as $.sources[0].command[2], or at the

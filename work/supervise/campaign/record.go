@@ -99,7 +99,7 @@ func (s *Service) load(ctx context.Context, name string) (*record, error) {
 		}
 	}
 	if r == nil {
-		return nil, fmt.Errorf("campaign %s: none of that name is scheduled: %w", name, store.ErrNotFound)
+		return nil, missingError(fmt.Sprintf("campaign %s: none of that name is scheduled", name))
 	}
 	return r, nil
 }

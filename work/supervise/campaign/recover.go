@@ -3,6 +3,7 @@ package campaign
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ebbhq/ebb/job"
@@ -49,6 +50,11 @@ func (r *Recovered) Acts() *Remedy {
 		}
 	}
 	return nil
+}
+
+// Waits reports whether a limit or the lock keeps a run from being recovered.
+func (r *Recovered) Waits() bool {
+	return r.Acts() == nil && slices.ContainsFunc(r.Remedies, func(m Remedy) bool { return m.Verb == Wait })
 }
 
 // day is the window of Limits.PerDay.

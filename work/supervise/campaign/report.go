@@ -114,7 +114,7 @@ func (s *Service) Why(ctx context.Context, now time.Time, name, source string) (
 		for i := range st.Sources {
 			names = append(names, st.Sources[i].Source)
 		}
-		return nil, fmt.Errorf("campaign %s: no source %q; one of: %s: %w", st.Campaign, source, strings.Join(names, ", "), store.ErrNotFound)
+		return nil, missingError(fmt.Sprintf("campaign %s: no source %q; one of: %s", st.Campaign, source, strings.Join(names, ", ")))
 	}
 	run := &o.Run
 	lines := []string{fmt.Sprintf("%s is source %d of %d of %s: run %s, %s.", o.Source, o.Place, len(st.Sources), st.Campaign, run.Name, standing(run))}

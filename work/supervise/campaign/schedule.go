@@ -88,7 +88,8 @@ func (s *Service) Schedule(ctx context.Context, now time.Time, actor string, c *
 	if !apply || plan.Changes() == 0 && r.version > 0 && r.Limits == c.Recover {
 		return plan, nil
 	}
-	return plan, s.schedule(ctx, now, actor, r, &plan, c.Recover)
+	err = s.schedule(ctx, now, actor, r, &plan, c.Recover)
+	return plan, err
 }
 
 func (c *Campaign) policy() string {
