@@ -19,6 +19,7 @@ import (
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/work/document"
+	"github.com/ebbhq/ebb/work/fetch"
 	"github.com/ebbhq/ebb/work/supervise"
 	"github.com/ebbhq/ebb/work/webhook"
 )
@@ -37,6 +38,8 @@ type Config struct {
 	Webhooks webhook.Ops
 	// Documents processes documents; nil as above.
 	Documents document.Ops
+	// Fetches fetches many pages; nil as above.
+	Fetches fetch.Ops
 	// Runs are supervised processes; nil as above. RunCommands lets
 	// administrators submit commands: whoever may, runs programs here.
 	Runs        supervise.Ops
@@ -123,7 +126,7 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 func (s *server) table() []route {
 	var all []route
 	for _, part := range [][]route{
-		s.jobRoutes(), s.queueRoutes(), s.kindRoutes(), s.targetRoutes(), s.periodicRoutes(), s.deadRoutes(), s.policyRoutes(), s.tokenRoutes(), s.leaseRoutes(), s.endpointRoutes(), s.eventRoutes(), s.deliveryRoutes(), s.documentRoutes(),
+		s.jobRoutes(), s.queueRoutes(), s.kindRoutes(), s.targetRoutes(), s.periodicRoutes(), s.deadRoutes(), s.policyRoutes(), s.tokenRoutes(), s.leaseRoutes(), s.endpointRoutes(), s.eventRoutes(), s.deliveryRoutes(), s.documentRoutes(), s.fetchRoutes(),
 	} {
 		all = append(all, part...)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/simulate/report"
 	"github.com/ebbhq/ebb/work/document"
+	"github.com/ebbhq/ebb/work/fetch"
 	"github.com/ebbhq/ebb/work/supervise"
 	"github.com/ebbhq/ebb/work/webhook"
 )
@@ -40,6 +41,8 @@ type Config struct {
 	Webhooks webhook.Ops
 	// Documents processes documents; nil = there are no pages of them.
 	Documents document.Ops
+	// Fetches fetches many pages; nil = there are no pages of them.
+	Fetches fetch.Ops
 	// Runs are supervised processes; nil = there are no pages of them.
 	Runs supervise.Ops
 	// Secure marks the session's cookie for TLS alone.
@@ -97,7 +100,7 @@ func New(c Config) (http.Handler, error) {
 	mux.HandleFunc("GET /login", s.login)
 	mux.HandleFunc("POST /login", s.login)
 	mux.HandleFunc("POST /logout", s.logout)
-	for _, routes := range []map[string]handler{s.routes(), s.webhookRoutes(), s.documentRoutes()} {
+	for _, routes := range []map[string]handler{s.routes(), s.webhookRoutes(), s.documentRoutes(), s.fetchRoutes()} {
 		for pattern, h := range routes {
 			mux.Handle(pattern, s.known(h))
 		}

@@ -135,6 +135,9 @@ func (s *server) entries() []entry {
 	if s.Webhooks != nil {
 		list = slices.Insert(list, len(list)-2, webhookEntry)
 	}
+	if s.Fetches != nil {
+		list = slices.Insert(list, len(list)-2, fetchEntry)
+	}
 	if s.Documents != nil {
 		list = slices.Insert(list, len(list)-2, documentEntry)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ebbhq/ebb/work/document"
+	"github.com/ebbhq/ebb/work/fetch"
 )
 
 // defaultConfig is read where it exists and no other is named.
@@ -31,6 +32,8 @@ type settings struct {
 	Webhook webhookSettings `yaml:"webhook"`
 	// Document is how documents are processed.
 	Document document.Settings `yaml:"document"`
+	// Fetch is where the server keeps what it fetches.
+	Fetch fetch.Settings `yaml:"fetch"`
 }
 
 // settings reads the configuration file; a missing default one is empty.
@@ -72,7 +75,7 @@ func (a *app) configured() (settings, []placed, error) {
 		}
 		return filepath.Join(filepath.Dir(path), at)
 	}
-	s.Policies, s.KeyFile = beside(s.Policies), beside(s.KeyFile)
+	s.Policies, s.KeyFile, s.Fetch.Dir = beside(s.Policies), beside(s.KeyFile), beside(s.Fetch.Dir)
 	if at, ok := strings.CutPrefix(s.DB, "sqlite:"); ok {
 		s.DB = "sqlite:" + beside(at)
 	}

@@ -69,6 +69,7 @@ func (a *app) workloads(on site) ([]workload, error) {
 		a.superviseWork,
 		a.webhookWork,
 		a.documentWork,
+		a.fetchWork,
 	} {
 		w, err := makeOne(on)
 		if err != nil {

@@ -115,6 +115,9 @@ func (t Tally) Check() error {
 	return nil
 }
 
+// Here is how many pages are here.
+func (t Tally) Here() int64 { return t.OK + t.Unchanged }
+
 // Share is the part of the input that is here; 1 where there was none.
 func (t Tally) Share() float64 {
 	if t.Input == 0 {
