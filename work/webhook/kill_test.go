@@ -77,8 +77,8 @@ func (c *counter) reach(t *testing.T, n int) {
 		}
 		select {
 		case <-c.more:
-		case <-time.After(time.Minute):
-			t.Fatalf("%d deliveries after a minute without one, want %d", total, n)
+		case <-time.After(5 * time.Minute):
+			t.Fatalf("%d deliveries after five minutes without one, want %d", total, n)
 		}
 	}
 }

@@ -20,6 +20,10 @@ const (
 	keepAlive = 90 * time.Second
 	// maxResponseHeader bounds what an answer's headers may take, in bytes.
 	maxResponseHeader = 64 << 10
+	// pingAfter is how long an HTTP/2 connection may be silent before it is
+	// asked whether it lives, pingWait how long it may take to answer.
+	pingAfter = 15 * time.Second
+	pingWait  = 10 * time.Second
 	// fallbackDelay is how long IPv4 waits for IPv6, or the other way round.
 	fallbackDelay = 300 * time.Millisecond
 )
@@ -67,6 +71,9 @@ func (c *Config) transport(policies map[string]*policy.Policy) *http.Transport {
 		MaxIdleConnsPerHost:    pool, // many endpoints may share a host
 		IdleConnTimeout:        keepAlive,
 		MaxResponseHeaderBytes: maxResponseHeader,
+		// A connection whose other end has vanished is found out by a ping, not
+		// by the time-outs of all that is sent over it.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWait},
 	}
 	if c.TLS != nil {
 		t.TLSClientConfig = c.TLS.Clone()
