@@ -18,12 +18,12 @@ import (
 )
 
 func (a *app) webhookCommand() *cobra.Command {
-	c := group("webhook", "Webhooks: endpoints, send, deliveries, redrive",
+	c := group("webhook", "Webhooks: endpoints, send, deliveries, redrive, listen",
 		`Send events to the endpoints of customers: signed by the Standard Webhooks
 specification, and again by the policy "webhook" until they arrive: 60, 120, 240,
 480 and 960 s after a failure, each ±20 %. "ebb serve" sends them; with EBB_URL
 these commands ask a running server, else the database of --db.`)
-	c.AddCommand(a.webhookEndpointCommand(), a.webhookSendCommand(), a.webhookDeliveriesCommand(), a.webhookRedriveCommand())
+	c.AddCommand(a.webhookEndpointCommand(), a.webhookSendCommand(), a.webhookDeliveriesCommand(), a.webhookRedriveCommand(), a.webhookListenCommand())
 	return c
 }
 

@@ -16,7 +16,7 @@ import (
 
 // transcripts are pages whose every `$ command` is executed, in one empty
 // directory a page, and whose printed answers must be what came.
-var transcripts = []string{"getting-started.md"}
+var transcripts = []string{"getting-started.md", "incidents.md"}
 
 // TestTranscripts runs them. In an answer `…` stands for whatever differs from
 // run to run, and a line of it alone for any number of lines. A command that
@@ -98,6 +98,7 @@ func execute(t *testing.T, dir, command string) []string {
 		command = "exec " + strings.TrimSpace(strings.TrimSuffix(command, "&"))
 	}
 	c := exec.CommandContext(ctx, "bash", "-c", command)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Dir = dir
 	c.Env = append(os.Environ(), "HOME="+dir, "EBB_DB=sqlite:"+filepath.Join(dir, "ebb.db"), "NO_COLOR=1", "COLUMNS=100")
 	if background {
@@ -108,7 +109,7 @@ func execute(t *testing.T, dir, command string) []string {
 			t.Fatalf("%s: %v", command, err)
 		}
 		t.Cleanup(func() {
-			_ = c.Process.Signal(syscall.SIGTERM)
+			_ = syscall.Kill(-c.Process.Pid, syscall.SIGTERM)
 			_ = c.Wait()
 		})
 		<-first.came
