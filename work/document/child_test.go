@@ -1,6 +1,7 @@
 package document_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -101,7 +102,7 @@ func (w *witness) Write(ctx context.Context, now time.Time, write store.Write) (
 	out, err := w.Store.Write(ctx, now, write)
 	if err == nil {
 		for _, r := range write.Puts {
-			if r.Kind == "document.answer" {
+			if r.Kind == "document" && bytes.Contains(r.Body, []byte(`"answer":`)) {
 				_, _ = fmt.Fprintf(w.to, "%s %d\n", r.ID, time.Now().UnixNano())
 			}
 		}

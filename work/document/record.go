@@ -20,7 +20,6 @@ const (
 	rowKind      = "document"          // by id; ref = batch
 	batchKind    = "document.batch"    // by id
 	pipelineKind = "document.pipeline" // by hash
-	answerKind   = "document.answer"   // by document: what a model said, until it is worked off
 	rawKind      = "document.raw"      // by document: what broke its schema
 	usageKind    = "document.usage"    // one a call; ref = day; folded into days
 	dayKind      = "document.day"      // by day, provider and model
@@ -37,7 +36,8 @@ type row struct {
 	SubmittedAt time.Time `json:"submitted_at"`
 	Job         string    `json:"job,omitempty"`
 
-	AnsweredAt time.Time        `json:"answered_at,omitzero"` // an answer is kept since
+	// Answer is what a model said, kept until it is worked off.
+	Answer     *answer          `json:"answer,omitempty"`
 	DoneAt     time.Time        `json:"done_at,omitzero"`
 	Calls      int              `json:"calls,omitempty"` // that a model answered
 	Usage      model.Usage      `json:"usage,omitzero"`

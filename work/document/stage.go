@@ -140,11 +140,9 @@ func (w *start) run(ctx context.Context) error {
 	if w.row.Invalid != "" && w.again && w.row.RefusedBy == w.number-1 {
 		return w.refusedBefore(ctx)
 	}
-	said, err := w.captured(ctx)
-	if err != nil {
-		return err
-	}
+	said := w.captured()
 	if said == nil {
+		var err error
 		if said, err = w.ask(ctx); err != nil {
 			return err
 		}
@@ -161,17 +159,12 @@ func (w *start) run(ctx context.Context) error {
 
 // captured returns the answer that an earlier start was given; nil if none
 // was.
-func (w *start) captured(ctx context.Context) (*answer, error) {
-	if w.row.AnsweredAt.IsZero() {
-		return nil, nil
+func (w *start) captured() *answer {
+	if w.row.Answer != nil {
+		w.resumed = true
+		w.meter.resumed.WithLabelValues(w.provider.name).Inc()
 	}
-	a, version, err := load[answer](ctx, w.Service, answerKind, w.id)
-	if err != nil || version == 0 {
-		return nil, err
-	}
-	w.resumed = true
-	w.meter.resumed.WithLabelValues(w.provider.name).Inc()
-	return &a, nil
+	return w.row.Answer
 }
 
 // ask reads the document, asks the model and keeps what it said before
@@ -203,9 +196,8 @@ func (w *start) ask(ctx context.Context) (*answer, error) {
 	jobID := w.row.Job
 	err = w.update(keep, w.id, &w.row, &w.version, func(r *row) store.Write {
 		now := w.clock.Now()
-		r.AnsweredAt, r.Job, r.Invalid = now.UTC(), jobID, ""
-		spent := w.spend(r, got.Usage, now)
-		return store.Write{Puts: []store.Record{{Kind: answerKind, ID: w.id, Ref: r.Batch, Version: store.AnyVersion, Body: body(said)}, spent}}
+		r.Answer, r.Job, r.Invalid = &said, jobID, ""
+		return store.Write{Puts: []store.Record{w.spend(r, got.Usage, now)}}
 	})
 	return &said, err
 }
@@ -296,8 +288,8 @@ func (w *start) refuse(ctx context.Context, said *answer, bad *badAnswer) error 
 	now := w.clock.Now().UTC()
 	raw := w.raw(said, bad, now)
 	err := w.update(ctx, w.id, &w.row, &w.version, func(r *row) store.Write {
-		r.AnsweredAt, r.Invalid, r.RefusedBy, r.Raw = time.Time{}, bad.reason, w.number, 0
-		out := store.Write{Drops: []store.Record{{Kind: answerKind, ID: w.id, Version: store.AnyVersion}}}
+		r.Answer, r.Invalid, r.RefusedBy, r.Raw = nil, bad.reason, w.number, 0
+		var out store.Write
 		if w.settings.Raw.MaxBytes > 0 {
 			r.Raw = len(raw.Text)
 			out.Puts = []store.Record{{Kind: rawKind, ID: w.id, Ref: r.Batch, Version: store.AnyVersion, ExpiresAt: raw.ExpiresAt, Body: body(raw)}}
@@ -363,7 +355,7 @@ func (s *Service) clean(value string, n *int) string {
 // finish says that the document is done and lets its answer go.
 func (w *start) finish(ctx context.Context, value json.RawMessage, steps []normalise.Step) error {
 	return w.update(ctx, w.id, &w.row, &w.version, func(r *row) store.Write {
-		r.DoneAt, r.Normalised, r.Bytes, r.Invalid = w.clock.Now().UTC(), steps, len(value)+1, ""
-		return store.Write{Drops: []store.Record{{Kind: answerKind, ID: w.id, Version: store.AnyVersion}}}
+		r.DoneAt, r.Normalised, r.Bytes, r.Invalid, r.Answer = w.clock.Now().UTC(), steps, len(value)+1, "", nil
+		return store.Write{}
 	})
 }

@@ -227,7 +227,7 @@ func view(id string, r *row, j *job.Job) Document {
 		Input: r.Input.String(), Output: r.Output.String(), Model: r.Model,
 		Invalid: r.Invalid, Raw: r.Raw, Normalised: r.Normalised, Calls: r.Calls, Usage: r.Usage, Cost: r.Cost.dollars(),
 	}
-	if !r.AnsweredAt.IsZero() {
+	if r.Answer != nil {
 		d.Stage = StageValidate
 	}
 	switch {
