@@ -86,6 +86,13 @@ func (s *Service) begin(ctx context.Context, t *worker.Task) (*life, error) {
 	if l.status, err = s.status(ctx, a.Run); err != nil {
 		return nil, err
 	}
+	if seq, err := s.pointed(ctx, a.Run); err != nil {
+		return nil, err
+	} else if j := t.Job(); seq != j.Seq {
+		if err := s.point(ctx, a.Run, j.Seq); err != nil {
+			return nil, err
+		}
+	}
 	if l.status.Workers == 0 {
 		l.status.Workers, l.status.InitialWorkers = l.spec.Workers.Initial, l.spec.Workers.Initial
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/ebbhq/ebb/store"
@@ -14,6 +15,7 @@ import (
 const (
 	specRecord   = "run"        // by name: the spec
 	statusRecord = "run-status" // by name: what is known of its attempts
+	jobRecord    = "run-job"    // by name: the sequence of its newest job
 )
 
 // Status is what is remembered of a run's attempts, beside its job: written
@@ -104,4 +106,29 @@ func (s *Service) keep(ctx context.Context, name string, st *Status) error {
 		return fmt.Errorf("supervise: run %s: status: %w", name, err)
 	}
 	return nil
+}
+
+// point remembers which job is a run's newest: lists by batch may have to look
+// at every job there ever was. A pointer that is missing is looked for so; one
+// that a crash left behind is set right when the job starts.
+func (s *Service) point(ctx context.Context, name string, seq int64) error {
+	_, err := s.config.Store.Write(ctx, time.Time{}, store.Write{
+		Puts: []store.Record{{Kind: jobRecord, ID: name, Version: store.AnyVersion, Body: strconv.AppendInt(nil, seq, 10)}},
+	})
+	if err != nil {
+		return fmt.Errorf("supervise: run %s: %w", name, err)
+	}
+	return nil
+}
+
+// pointed is the job that point remembered; 0 = none.
+func (s *Service) pointed(ctx context.Context, name string) (int64, error) {
+	r, err := s.config.Store.Record(ctx, jobRecord, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("supervise: run %s: %w", name, err)
+	}
+	return strconv.ParseInt(string(r.Body), 10, 64)
 }

@@ -58,6 +58,9 @@ func (s *Service) Submit(ctx context.Context, now time.Time, list ...Submission)
 		if e.Existing {
 			return got, fmt.Errorf("supervise: run %s: %w", list[i].Spec.Name, ErrLive)
 		}
+		if err := s.point(ctx, list[i].Spec.Name, e.Seq); err != nil {
+			return got, err
+		}
 	}
 	return got, nil
 }
@@ -184,6 +187,17 @@ func (s *Service) Release(ctx context.Context, now time.Time, actor, name string
 
 // lastJob is the newest job of a run; nil if it has none.
 func (s *Service) lastJob(ctx context.Context, name string) (*job.Job, error) {
+	if seq, err := s.pointed(ctx, name); err != nil {
+		return nil, err
+	} else if seq > 0 {
+		j, err := s.config.Store.Job(ctx, seq)
+		if err == nil {
+			return &j, nil
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return nil, fmt.Errorf("supervise: run %s: %w", name, err)
+		}
+	}
 	list, err := s.config.Store.List(ctx, store.Filter{Batch: BatchOf(name)}, store.Page{Limit: 1})
 	if err != nil {
 		return nil, fmt.Errorf("supervise: run %s: %w", name, err)

@@ -43,6 +43,9 @@ type SourceReport struct {
 	Dir       string         `json:"dir,omitempty"`
 }
 
+// Percent is the coverage for people.
+func (r SourceReport) Percent() float64 { return 100 * r.Coverage }
+
 // Report tells what a campaign has brought in so far.
 func (s *Service) Report(ctx context.Context, now time.Time, name string) (Report, error) {
 	st, err := s.Show(ctx, name)
