@@ -157,6 +157,9 @@ func (b *tab) sees(texts ...string) {
 func (b *tab) press(name string) {
 	b.Helper()
 	xpath := fmt.Sprintf(`//main//button[normalize-space()=%q] | //main//a[normalize-space()=%q] | //header//button[normalize-space()=%q]`, name, name, name)
+	if !ask[bool](b, fmt.Sprintf("document.evaluate(%q, document, null, XPathResult.BOOLEAN_TYPE).booleanValue", xpath)) {
+		b.Fatalf("%s has no %q to press:\n%s", ask[string](b, "location.href"), name, b.text())
+	}
 	if _, err := chromedp.RunResponse(b.ctx, chromedp.Click(chromedp.Search(xpath))); err != nil {
 		b.Fatalf("press %s at %s: %v\n%s", name, ask[string](b, "location.href"), err, b.text())
 	}

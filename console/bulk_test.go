@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -106,4 +107,24 @@ func TestActsCanBeStopped(t *testing.T) {
 		s.order(403, "/jobs/all", form)
 		s.order(403, "/jobs/all/stop", url.Values{"id": {"1"}})
 	})
+}
+
+// TestALongListSaysHowFarItLooked: a page that found nothing among many jobs
+// offers to look further, and finds it there.
+func TestALongListSaysHowFarItLooked(t *testing.T) {
+	s := open(t)
+	rare := s.add(engine.NewJob{Kind: "rare"})
+	many := make([]engine.NewJob, engine.PageRows)
+	for i := range many {
+		many[i].Kind = "mail"
+	}
+	if _, err := s.ops.Enqueue(t.Context(), many...); err != nil {
+		t.Fatal(err)
+	}
+	text := s.page(200, "/jobs?kind=rare", "None of the 20\u2009000 jobs that were looked at matches.", "Look further")
+	at := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(text)
+	if at == nil {
+		t.Fatal("there is no way on")
+	}
+	s.page(200, strings.ReplaceAll(at[1], "&amp;", "&"), rare)
 }

@@ -24,9 +24,9 @@ type listBody struct {
 	Jobs   []engine.Job
 	Next   string // address of the rows that follow
 	First  string // address of the newest, where this page is not theirs
-	// Looked: it ended where it had looked at many jobs, and older ones may
-	// match as well.
-	Looked bool
+	// Looked is how many jobs it had looked at where it ended for that, and
+	// older ones may match as well; 0 = it did not.
+	Looked int
 }
 
 // jobsBody is the page of all jobs.
@@ -131,7 +131,10 @@ func (s *server) names(ctx context.Context) (*names, error) {
 
 func (s *server) list(r *http.Request, path string, f engine.Filter, list engine.Jobs, cursor string) *listBody {
 	q := query(f)
-	b := &listBody{Filter: f, States: states, Queues: queues(r), Jobs: list.Jobs, Looked: list.Next != "" && len(list.Jobs) < pageSize}
+	b := &listBody{Filter: f, States: states, Queues: queues(r), Jobs: list.Jobs}
+	if list.Next != "" && len(list.Jobs) < pageSize {
+		b.Looked = f.LooksAt(engine.PageRows)
+	}
 	if cursor != "" {
 		b.First = path + "?" + q.Encode()
 	}

@@ -161,13 +161,14 @@ func (w *world) live() {
 	w.add(engine.NewJob{Kind: "report", Queue: "reports", Key: "order-18", DueAt: w.clock.Now().Add(time.Hour)})
 	_, err := w.ops.PauseQueue(w.Context(), "reports")
 	w.ok(err)
-	_, err = w.ops.Redrive(w.Context(), engine.Order{Filter: engine.Filter{Kind: "bill", State: job.Failed}, Rate: 0.001})
-	w.ok(err)
 	for _, p := range worldParts {
 		if p.live != nil {
 			p.live(w)
 		}
 	}
+	// Last, for workers carry it out.
+	_, err = w.ops.Redrive(w.Context(), engine.Order{Filter: engine.Filter{Kind: "bill", State: job.Failed}, Rate: 0.001})
+	w.ok(err)
 	w.hold()
 	w.clock.Advance(95 * time.Second)
 }

@@ -102,11 +102,11 @@ func (f Filter) searches() bool {
 	return !f.Empty() || state == job.Succeeded || state == job.Cancelled || state == job.Running
 }
 
-// rows is how many jobs a part may look at. Running jobs may stand behind all
+// LooksAt is how many jobs a part of Page.Rows looks at. Running jobs may stand behind all
 // that wait, and to tell that one does not run is quick.
-func (f Filter) rows(most int) int {
+func (f Filter) LooksAt(most int) int {
 	if f.State == job.Running {
-		return 10 * most
+		return 5 * most
 	}
 	return most
 }

@@ -175,7 +175,7 @@ func (e *Engine) Jobs(ctx context.Context, f Filter, p Page) (Jobs, error) {
 	limit := bounds.Limit
 	bounds.Limit++ // one more tells whether another part follows
 	if p.Rows > 0 && f.searches() {
-		if bounds.From, err = e.store.Floor(ctx, selection, bounds.Before, f.rows(p.Rows)); err != nil {
+		if bounds.From, err = e.store.Floor(ctx, selection, bounds.Before, f.LooksAt(p.Rows)); err != nil {
 			return Jobs{}, fmt.Errorf("jobs: %w", err)
 		}
 	}

@@ -296,20 +296,24 @@ func (s *Store) Lanes(ctx context.Context, target string, limit int) ([]store.La
 	return list, failed("lanes", err)
 }
 
-// LanesOf is Lanes of several targets, in one round trip.
+// LanesOf is Lanes of several targets.
 func (s *Store) LanesOf(ctx context.Context, targets []string, limit int) ([][]store.Lane, error) {
 	all := make([][]store.Lane, len(targets))
-	b := &pgx.Batch{}
+	places := make(map[string]int, len(targets))
 	for i, target := range targets {
-		all[i] = []store.Lane{}
-		b.Queue(statement("lanes"), target, bounded(limit)).Query(func(rows pgx.Rows) error {
-			return eachRow(rows, func(r *row) error {
-				all[i] = append(all[i], store.Lane{Queue: r.text(), Target: target, Firsts: int(r.number()), Retries: int(r.number()), LookAt: r.instant()})
-				return nil
-			})
-		})
+		all[i], places[target] = []store.Lane{}, i
 	}
-	return all, failed("lanes", s.send(ctx, b))
+	rows, err := s.pool.Query(ctx, statement("lanes_of"), targets, bounded(limit))
+	if err != nil {
+		return nil, failed("lanes", err)
+	}
+	err = eachRow(rows, func(r *row) error {
+		target := r.text()
+		i := places[target]
+		all[i] = append(all[i], store.Lane{Queue: r.text(), Target: target, Firsts: int(r.number()), Retries: int(r.number()), LookAt: r.instant()})
+		return nil
+	})
+	return all, failed("lanes", err)
 }
 
 // SwapGate swaps one gate by an operator's order.

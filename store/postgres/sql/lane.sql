@@ -292,3 +292,19 @@ SELECT q.name, least(coalesce(sum(p.n) FILTER (WHERE NOT p.retrying), 0), $2::in
  WHERE p.n > 0
  GROUP BY q.name
  ORDER BY q.name
+
+-- name: lanes_of
+-- Lanes of the targets $1, counted up to $2.
+SELECT p.target, q.name, least(coalesce(sum(p.n) FILTER (WHERE NOT p.retrying), 0), $2::int)::int,
+       least(coalesce(sum(p.n) FILTER (WHERE p.retrying), 0), $2)::int,
+       min(p.look_at)
+  FROM (SELECT p.queue_number, p.target, p.retrying, p.look_at,
+               (SELECT count(*) FROM (SELECT FROM ebb_job WHERE /*of_part*/ LIMIT $2) AS counted) AS n
+          FROM (SELECT queue_number, target, kind, retrying, priority, min(look_at) AS look_at
+                  FROM ebb_look
+                 WHERE target = ANY ($1::text[])
+                 GROUP BY queue_number, target, kind, retrying, priority) AS p) AS p
+  JOIN ebb_queue q ON q.number = p.queue_number
+ WHERE p.n > 0
+ GROUP BY p.target, q.name
+ ORDER BY p.target, q.name
