@@ -26,8 +26,6 @@ const (
 type tally struct {
 	engine.Ops
 	records store.Records
-	// tick is when to tell; a test gives its own.
-	tick <-chan time.Time
 
 	mu     sync.Mutex
 	counts map[enqueuer]int
@@ -59,15 +57,11 @@ func (t *tally) Enqueue(ctx context.Context, jobs ...engine.NewJob) ([]engine.En
 
 // run tells the audit until the context ends, and once more then.
 func (t *tally) run(ctx context.Context) error {
-	tick := t.tick
-	if tick == nil {
-		every := time.NewTicker(tallyEvery)
-		defer every.Stop()
-		tick = every.C
-	}
+	every := time.NewTicker(tallyEvery)
+	defer every.Stop()
 	for ctx.Err() == nil {
 		select {
-		case <-tick:
+		case <-every.C:
 			_ = t.tell(ctx) // what could not be written is told the next time
 		case <-ctx.Done():
 		}

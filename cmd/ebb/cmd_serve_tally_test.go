@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/store/memory"
@@ -16,12 +15,7 @@ import (
 func TestTally(t *testing.T) {
 	s := memory.New(memory.Config{})
 	defer s.Close()
-	tick := make(chan time.Time)
 	c := newTally(engine.New(s, nil, engine.Config{}), s)
-	c.tick = tick
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.run(ctx) }()
 	enqueue := func(who string, jobs ...engine.NewJob) {
 		t.Helper()
 		if _, err := c.Enqueue(engine.WithActor(t.Context(), who), jobs...); err != nil {
@@ -43,8 +37,11 @@ func TestTally(t *testing.T) {
 	enqueue("shop", engine.NewJob{Kind: "k", Queue: "mail"}, engine.NewJob{Kind: "k", Queue: "mail"}, engine.NewJob{Kind: "k", Queue: "bills"})
 	enqueue("desk", engine.NewJob{Kind: "k", Unique: "one"})
 	enqueue("desk", engine.NewJob{Kind: "k", Unique: "one"}) // it lives already
-	tick <- time.Now()
-	tick <- time.Now() // the first was told by now; there is nothing new
+	for range 2 {                                            // the second time there is nothing new
+		if err := c.tell(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	want := []string{"desk job.enqueue default: 1 job", "shop job.enqueue bills: 1 job", "shop job.enqueue mail: 2 jobs"}
 	if got := told(); !slices.Equal(got, want) {
 		t.Fatalf("the audit has %q, want %q", got, want)
@@ -52,8 +49,9 @@ func TestTally(t *testing.T) {
 	for i := range maxTally + 20 {
 		enqueue(fmt.Sprintf("token %d", i), engine.NewJob{Kind: "k"})
 	}
+	ctx, stop := context.WithCancel(t.Context())
 	stop() // what was not told yet is told at the end
-	if err := <-ended; err != nil {
+	if err := c.run(ctx); err != nil {
 		t.Fatal(err)
 	}
 	got := told()
