@@ -170,7 +170,7 @@ func (a *app) awaitTest(ctx context.Context, h hooks, id string, wait time.Durat
 		if err != nil {
 			return err
 		}
-		if len(d.Log) > 0 || d.State != job.Queued && d.State != job.Running {
+		if tried(&d) {
 			return a.printTest(&d)
 		}
 		select {
@@ -181,6 +181,19 @@ func (a *app) awaitTest(ctx context.Context, h hooks, id string, wait time.Durat
 		case <-time.After(lookEvery):
 		}
 	}
+}
+
+// tried reports whether a delivery has ended, or waits after an attempt that
+// failed. Its log is read after its state and may know more: then another
+// look tells both.
+func tried(d *webhook.DeliveryShown) bool {
+	switch d.State {
+	case job.Running:
+		return false
+	case job.Queued:
+		return len(d.Log) > 0 && !d.Log[len(d.Log)-1].OK
+	}
+	return true
 }
 
 func (a *app) printTest(d *webhook.DeliveryShown) error {
