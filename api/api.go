@@ -21,6 +21,7 @@ import (
 	"github.com/ebbhq/ebb/work/document"
 	"github.com/ebbhq/ebb/work/fetch"
 	"github.com/ebbhq/ebb/work/supervise"
+	"github.com/ebbhq/ebb/work/supervise/campaign"
 	"github.com/ebbhq/ebb/work/webhook"
 )
 
@@ -44,6 +45,8 @@ type Config struct {
 	// administrators submit commands: whoever may, runs programs here.
 	Runs        supervise.Ops
 	RunCommands bool
+	// Campaigns are runs in an order; nil as above.
+	Campaigns campaign.Ops
 	// MaxBody is the most bytes of a request's body. Default 1 MiB.
 	MaxBody int64
 	// Ready says whether the server can do its work, for /readyz; what an
@@ -131,6 +134,7 @@ func (s *server) table() []route {
 		all = append(all, part...)
 	}
 	all = append(all, s.runRoutes()...)
+	all = append(all, s.campaignRoutes()...)
 	return all
 }
 

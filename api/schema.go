@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"path"
 	"reflect"
 	"strings"
 	"time"
@@ -52,6 +53,7 @@ func (s schemas) of(t reflect.Type) object {
 func (s schemas) ref(t reflect.Type) object {
 	name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
 	if _, work, ok := strings.Cut(t.PkgPath(), "/work/"); ok { // a workload's own Attempt is another than a job's
+		work = path.Base(work)
 		name = strings.ToUpper(work[:1]) + work[1:] + name
 	}
 	to := object{"$ref": "#/components/schemas/" + name}

@@ -38,6 +38,8 @@ var browserPages = []struct {
 	{"/documents/{batch}-000001", []string{"Result", "\"total\": 1712", "fence"}},
 	{"/documents/{batch}-000002", []string{"The answer that was refused", "unparseable", "Queue again"}},
 	{"/documents/{batch}-000003", []string{"retry", "503"}},
+	{"/campaigns", []string{"annual-2026", "hc", "0 of 3"}},
+	{"/campaigns/annual-2026", []string{"Sources", "the breaker is open", "Recoveries", "auto-recover", "Lock"}},
 	{"/policies", []string{"webhook", "lint passes"}},
 	{"/simulate", []string{"What would this policy do in an outage?"}},
 	{"/simulate?a=webhook&b=default&kind=errors&minutes=5&arrival=5&capacity=20&seed=1", []string{"webhook", "Seed 1."}},

@@ -22,6 +22,7 @@ import (
 	"github.com/ebbhq/ebb/work/document"
 	"github.com/ebbhq/ebb/work/fetch"
 	"github.com/ebbhq/ebb/work/supervise"
+	"github.com/ebbhq/ebb/work/supervise/campaign"
 	"github.com/ebbhq/ebb/work/webhook"
 )
 
@@ -45,6 +46,8 @@ type Config struct {
 	Fetches fetch.Ops
 	// Runs are supervised processes; nil = there are no pages of them.
 	Runs supervise.Ops
+	// Campaigns are runs in an order; nil = there are no pages of them.
+	Campaigns campaign.Ops
 	// Secure marks the session's cookie for TLS alone.
 	Secure bool
 	// Now is the time that ages are told by. Default: the machine's.
@@ -106,6 +109,9 @@ func New(c Config) (http.Handler, error) {
 		}
 	}
 	for pattern, h := range s.runRoutes() {
+		mux.Handle(pattern, s.known(h))
+	}
+	for pattern, h := range s.campaignRoutes() {
 		mux.Handle(pattern, s.known(h))
 	}
 	return strict(s.cross.Handler(mux)), nil

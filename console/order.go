@@ -33,6 +33,10 @@ var notices = map[string]string{
 	"hook_disabled": "Disabled. Its deliveries are parked: kept, and sent when it is resumed.",
 	"hook_tested":   "A test event is on its way.",
 	"hook_sent":     "It is on its way again.",
+
+	"campaign_recovered": "The first run that may be recovered has fresh restarts.",
+	"campaign_locked":    "Locked: nothing is recovered until it is unlocked, or the time is over.",
+	"campaign_unlocked":  "Unlocked.",
 }
 
 // ordered wraps what changes something: it needs a session. Forms of other

@@ -144,6 +144,9 @@ func (s *server) entries() []entry {
 	if s.Runs != nil {
 		list = slices.Insert(list, len(list)-2, runEntry)
 	}
+	if s.Campaigns != nil {
+		list = slices.Insert(list, len(list)-2, campaignEntry)
+	}
 	return list
 }
 

@@ -63,6 +63,7 @@ type worldPart struct {
 var worldParts = []worldPart{
 	webhookWorld,
 	documentWorld,
+	campaignWorld,
 }
 
 // lived is the past of all worlds: it is lived once.

@@ -41,6 +41,8 @@ type app struct {
 	json    bool
 	quiet   bool
 	noColor bool
+	// autoRecover: the server recovers runs of campaigns by itself.
+	autoRecover bool
 }
 
 // failed is an error with the exit code it leads to and what to try next.

@@ -69,6 +69,7 @@ SIGTERM and SIGINT drain: nothing new is taken, what runs may end. Exit codes:
 	c.Flags().BoolVar(&f.insecure, "insecure-listen", false, "listen beyond loopback without TLS")
 	a.keyFlag(c)
 	a.webhookFlags(c)
+	a.campaignFlags(c)
 	return c
 }
 

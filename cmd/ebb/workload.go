@@ -67,6 +67,7 @@ func (a *app) workloads(on site) ([]workload, error) {
 	for _, makeOne := range []func(site) (workload, error){
 		a.checkWork,
 		a.superviseWork,
+		a.campaignWork,
 		a.webhookWork,
 		a.documentWork,
 		a.fetchWork,
