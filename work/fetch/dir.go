@@ -143,32 +143,44 @@ func (d *Dir) place(area, path string, s *Saved) (string, error) {
 	return filepath.ToSlash(rel), err
 }
 
-func (d *Dir) write(rel string, s *Saved) (err error) {
+// write makes the file. A new one is written where it belongs: until the index
+// names it, it is nothing, and a torn one is replaced. One that stands there
+// already is replaced in one step.
+func (d *Dir) write(rel string, s *Saved) error {
 	path := filepath.Join(d.root, rel)
 	if err := d.mkdir(filepath.Dir(path)); err != nil {
 		return err
 	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if !errors.Is(err, fs.ErrExist) {
+		if err != nil {
+			return err
+		}
+		return d.fill(f, s)
+	}
 	if info, err := os.Lstat(path); err == nil && info.IsDir() {
 		return syscall.EISDIR
 	}
-	f, err := d.Temp()
-	if err != nil {
+	if f, err = d.Temp(); err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name()) // the first error counts
-		}
-	}()
-	err = copyOut(f, s.Content)
+	if err := d.fill(f, s); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// fill writes the content and closes the file, or removes it.
+func (d *Dir) fill(f *os.File, s *Saved) error {
+	err := copyOut(f, s.Content)
 	if err == nil && d.o.Sync {
 		err = f.Sync()
 	}
 	err = errors.Join(err, f.Close())
 	if err != nil {
-		return err
+		_ = os.Remove(f.Name()) // the first error counts
 	}
-	return os.Rename(f.Name(), path)
+	return err
 }
 
 // mkdir makes a directory once.
