@@ -23,6 +23,10 @@ const Alarm = 0.001
 const (
 	// exact is what storing instants to the microsecond may move, with room.
 	exact = time.Millisecond
+	// skew is how far a worker's clock may be behind or before the store's:
+	// starts and ends are by the one, due times by the other. Of a short delay
+	// it is a fifth.
+	skew = time.Second
 	// writing is how long after its end a start may be written down and its
 	// due time still be explained by the delay that was decided.
 	writing = 30 * time.Second
@@ -173,7 +177,7 @@ func (a *Audit) between(last, s *Start) (unsure bool) {
 		h.Longest = max(h.Longest, s.Held)
 	}
 	lag := s.StartedAt.Sub(last.DueAt)
-	if lag < -exact {
+	if lag < -apart(last.Delay) {
 		a.report.Early++
 	}
 	a.lags = append(a.lags, max(0, lag-s.Held))
@@ -234,6 +238,10 @@ func (a *Audit) judgeEnd(promise *policy.Policy, rule *policy.Rule, s *Start, p 
 	}
 }
 
+// apart is by how much the clocks of worker and store may differ around a
+// delay without a word about it.
+func apart(delay time.Duration) time.Duration { return max(exact, min(skew, delay/5)) }
+
 // wait puts one wait into the group of its law.
 func (a *Audit) wait(seq int64, s *Start, promise *policy.Policy, rule *policy.Rule, try int, before time.Duration) {
 	backoff, schedule := &promise.Backoff, "backoff"
@@ -251,7 +259,7 @@ func (a *Audit) wait(seq int64, s *Start, promise *policy.Policy, rule *policy.R
 		a.groups[key] = g
 	}
 	observed := s.DueAt.Sub(s.EndedAt)
-	if late := observed - s.Delay; late > -exact && late <= writing {
+	if late := observed - s.Delay; late >= -apart(s.Delay) && late <= writing {
 		observed = s.Delay
 	}
 	var floor time.Duration

@@ -282,16 +282,34 @@ func TestEarlyStarts(t *testing.T) {
 	p := policy.MustPreset("webhook")
 	jobs := ledger(&p, 9, 20, serverError)
 	for i := range jobs[:6] { // of 100 retries
-		jobs[i].Starts[1].StartedAt = jobs[i].Starts[0].DueAt.Add(-time.Second)
+		jobs[i].Starts[1].StartedAt = jobs[i].Starts[0].DueAt.Add(-10 * time.Second)
 	}
 	if r := report(t, p, jobs); r.Early != 6 || len(r.Anomalies) != 0 {
 		t.Errorf("6 of 100: %d early, %v", r.Early, r.Anomalies)
 	}
 	for i := range jobs {
-		jobs[i].Starts[1].StartedAt = jobs[i].Starts[0].DueAt.Add(-time.Second)
+		jobs[i].Starts[1].StartedAt = jobs[i].Starts[0].DueAt.Add(-10 * time.Second)
 	}
 	if got := rules(report(t, p, jobs)); !slices.Equal(got, []string{"early/0"}) {
 		t.Errorf("20 of 100: %v", got)
+	}
+}
+
+// Starts and ends are by the worker's clock, due times by the store's: half a
+// second between them is no anomaly, either way.
+func TestClocksThatDiffer(t *testing.T) {
+	p := policy.MustPreset("webhook")
+	for _, off := range []time.Duration{-500 * time.Millisecond, 500 * time.Millisecond} {
+		jobs := ledger(&p, 11, 400, serverError)
+		for i := range jobs {
+			for k := range jobs[i].Starts {
+				s := &jobs[i].Starts[k]
+				s.StartedAt, s.EndedAt = s.StartedAt.Add(off), s.EndedAt.Add(off)
+			}
+		}
+		if r := report(t, p, jobs); len(r.Anomalies) != 0 || r.Early != 0 {
+			t.Errorf("off by %s: %v, %d early", off, r.Anomalies, r.Early)
+		}
 	}
 }
 
