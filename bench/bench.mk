@@ -52,3 +52,11 @@ bench-queue-tools:
 	@if [[ ! -x $(BENCH_NODE) || bench/package-lock.json -nt bench/node_modules/.package-lock.json ]]; then \
 		command -v npm >/dev/null || scripts/need npm; \
 		cd bench && npm ci --no-audit --no-fund --loglevel error; fi
+
+# MANY is how many URLs the second measure of memory has.
+MANY ?= 1000000
+.PHONY: bench-fetch
+bench-fetch: build ## ebb fetch beside wget, aria2c, curl, colly and scrapy; memory at a million URLs (BENCH=quick: minutes); records docs/benchmarks.md
+	@scripts/need wget aria2 curl python3-scrapy
+	@if [[ $(BENCH) == quick ]]; then how=(-pages 3000 -rounds 1 -many 30000); else how=(-many $(MANY) -record ../docs/benchmarks.md); fi; \
+	cd bench && go run ./fetchbench -ebb ../bin/ebb "$${how[@]}"
