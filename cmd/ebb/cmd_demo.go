@@ -28,11 +28,10 @@ behind. On a terminal the console stays open until Ctrl-C.`,
 			if self, err := os.Executable(); err == nil {
 				o.Self = []string{self, "supervise-child"}
 			}
-			err := demo.Run(c.Context(), o)
-			if err != nil && c.Context().Err() == nil {
-				return &failed{code: exitNo, err: err}
+			if err := demo.Run(c.Context(), o); err != nil {
+				return interrupted(c.Context(), &failed{code: exitNo, err: err})
 			}
-			return nil
+			return nil // also when Ctrl-C has closed the console of one that is over
 		},
 	}
 	c.Flags().Float64Var(&o.Speed, "speed", 60, "how much faster policy time runs")
