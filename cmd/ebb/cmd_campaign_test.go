@@ -1,0 +1,153 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ebbhq/ebb/warc"
+	"github.com/ebbhq/ebb/work/supervise/campaign"
+)
+
+// threeSites is a site of three sources of ten pages each. It remembers which
+// sources were asked for, in their order, and whether two were at a time.
+type threeSites struct {
+	mu    sync.Mutex
+	order []string
+}
+
+func (s *threeSites) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	var page int
+	if _, err := fmt.Sscanf(parts[len(parts)-1], "p%d.html", &page); len(parts) != 2 || err != nil || page > 9 {
+		http.NotFound(w, r)
+		return
+	}
+	s.mu.Lock()
+	if n := len(s.order); n == 0 || s.order[n-1] != parts[0] {
+		s.order = append(s.order, parts[0])
+	}
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "text/html")
+	fmt.Fprintf(w, "<html><head><title>%s %d</title></head><body><p>page %d of %s</p>", parts[0], page, page, parts[0])
+	for _, next := range []int{2*page + 1, 2*page + 2} {
+		if next <= 9 {
+			fmt.Fprintf(w, `<a href="/%s/p%d.html">on</a> `, parts[0], next)
+		}
+	}
+	// Out of scope: the first page of another source.
+	fmt.Fprint(w, `<a href="/cihr/p0.html">elsewhere</a></body></html>`)
+}
+
+// crawled runs a campaign of hc, phac and cihr to its end and returns its
+// report and its directory.
+func crawled(t *testing.T, command, artifact string) (report campaign.Report, order []string, dir string) {
+	t.Helper()
+	s := &threeSites{}
+	site := httptest.NewServer(s)
+	t.Cleanup(site.Close)
+	dir = t.TempDir()
+	db, file, config := "sqlite:"+filepath.Join(dir, "ebb.db"), filepath.Join(dir, "annual.yaml"), filepath.Join(dir, "ebb.yaml")
+	text := "version: 1\nenv: {LC_ALL: C}\ncommand: " + command + "\nsuccess: {artifacts: [{glob: '" + artifact + "', warc: true}]}\nsources:\n"
+	for _, name := range []string{"hc", "phac", "cihr"} {
+		text += fmt.Sprintf("  - {name: %s, seeds: ['%s/%s/p0.html'], scope: {include: ['/%s/']}}\n", name, site.URL, name, name)
+	}
+	for path, text := range map[string]string{file: text, config: "{}\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ebb := func(args ...string) []byte {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), "ebb", append(args, "--db", db, "--config", config)...).Output()
+		var exit *exec.ExitError
+		if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != exitIncomplete) {
+			t.Fatalf("ebb %v: %v: %s", args, err, out)
+		}
+		return out
+	}
+	ebb("campaign", "schedule", file, "--year", "2026", "--apply")
+	ebb("campaign", "schedule", file, "--year", "2026", "--apply")
+	server := startServer(t, db, config)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for until := time.Now().Add(2 * time.Minute); !report.Complete; <-tick.C {
+		report = campaign.Report{}
+		if err := json.Unmarshal(ebb("campaign", "report", "annual", "--json"), &report); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(until) || report.Failed > 0 || report.Parked > 0 {
+			t.Fatalf("%+v", report)
+		}
+	}
+	server.stop(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return report, s.order, dir
+}
+
+// pagesOf lists the pages that a run's archives hold.
+func pagesOf(t *testing.T, glob string) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(glob)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: no archives: %v", glob, err)
+	}
+	pages := map[string]bool{}
+	for _, path := range files {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = warc.Walk(f, func(r *warc.Record) error {
+			head := make([]byte, 15)
+			if n, _ := io.ReadFull(r.Block, head); r.Type == warc.Response && strings.HasSuffix(string(head[:n]), "200 OK") {
+				pages[r.TargetURI()] = true
+			}
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		_ = f.Close()
+	}
+	return pages
+}
+
+func checkCampaign(t *testing.T, report campaign.Report, order []string, dir, archives string) {
+	t.Helper()
+	if got := strings.Join(order, " "); got != "hc phac cihr" {
+		t.Errorf("the site was asked for %s", got)
+	}
+	for _, o := range report.Sources {
+		if pages := pagesOf(t, filepath.Join(dir, o.Run, archives)); len(pages) != 10 {
+			t.Errorf("%s: %d pages: %v", o.Run, len(pages), pages)
+		}
+		if o.Restarts != 0 || o.Attempts != 1 {
+			t.Errorf("%+v", o)
+		}
+	}
+}
+
+// Three sources, one after the other in their order, each within its scope and
+// whole, with a real wget.
+func TestCampaignWithWget(t *testing.T) {
+	report, order, dir := crawled(t, `[wget, --recursive, --level=inf, --no-proxy, -e, robots=off, "--warc-file={run}"]`, "{name}-{attempt}.warc.gz")
+	checkCampaign(t, report, order, dir, "*.warc.gz")
+}
+
+// The same campaign with ebb fetch as the crawler.
+func TestCampaignWithEbbFetch(t *testing.T) {
+	report, order, dir := crawled(t, `[ebb, fetch, --recursive, --warc, --no-files, --no-robots, --waive, a test on loopback, --spacing, 1ms, --output, "{out}"]`, "attempts/{attempt}/out/warc/*.warc.gz")
+	checkCampaign(t, report, order, dir, "attempts/*/out/warc/*.warc.gz")
+}
