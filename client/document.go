@@ -8,23 +8,23 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/ebbhq/ebb/work/document"
+	"github.com/ebbhq/ebb/work/document/form"
 )
 
 // Documents asks a server about the processing of documents.
 type Documents struct{ c *Client }
 
-var _ document.Ops = Documents{}
+var _ form.Ops = Documents{}
 
 // Documents returns what asks the client's server about documents.
 func (c *Client) Documents() Documents { return Documents{c} }
 
 const documentPath = "/v1/documents"
 
-// deniedError is document.ErrDenied in the server's words.
+// deniedError is form.ErrDenied in the server's words.
 type deniedError struct{ *Problem }
 
-func (deniedError) Unwrap() error { return document.ErrDenied }
+func (deniedError) Unwrap() error { return form.ErrDenied }
 
 func (d Documents) ask(ctx context.Context, method, path string, query url.Values, in, out any) error {
 	err := d.c.ask(ctx, method, documentPath+path, query, in, out)
@@ -45,32 +45,32 @@ func (d Documents) one(ctx context.Context, method, id, what string, out any) er
 }
 
 // Submit takes documents in.
-func (d Documents) Submit(ctx context.Context, in document.Submission) (document.Batch, error) {
-	var out document.Batch
+func (d Documents) Submit(ctx context.Context, in form.Submission) (form.Batch, error) {
+	var out form.Batch
 	err := d.ask(ctx, http.MethodPost, "", nil, in, &out)
 	return out, err
 }
 
 // Batches lists from newest to oldest.
-func (d Documents) Batches(ctx context.Context, limit int) ([]document.Batch, error) {
+func (d Documents) Batches(ctx context.Context, limit int) ([]form.Batch, error) {
 	var out struct {
-		Batches []document.Batch `json:"batches"`
+		Batches []form.Batch `json:"batches"`
 	}
 	err := d.ask(ctx, http.MethodGet, "/batches", known(map[string]string{"limit": number(limit)}), nil, &out)
 	return out.Batches, err
 }
 
 // Documents lists a batch, or all.
-func (d Documents) Documents(ctx context.Context, f document.Filter) (document.Documents, error) {
-	var out document.Documents
+func (d Documents) Documents(ctx context.Context, f form.Filter) (form.Documents, error) {
+	var out form.Documents
 	q := known(map[string]string{"batch": f.Batch, "state": f.State, "cursor": f.Cursor, "limit": number(f.Limit)})
 	err := d.ask(ctx, http.MethodGet, "", q, nil, &out)
 	return out, err
 }
 
 // Document returns one.
-func (d Documents) Document(ctx context.Context, id string) (document.Document, error) {
-	var out document.Document
+func (d Documents) Document(ctx context.Context, id string) (form.Document, error) {
+	var out form.Document
 	err := d.one(ctx, http.MethodGet, id, "", &out)
 	return out, err
 }
@@ -85,8 +85,8 @@ func (d Documents) Result(ctx context.Context, id string) (json.RawMessage, erro
 }
 
 // Raw returns what is kept of an answer that was refused.
-func (d Documents) Raw(ctx context.Context, id string) (document.RawAnswer, error) {
-	var out document.RawAnswer
+func (d Documents) Raw(ctx context.Context, id string) (form.RawAnswer, error) {
+	var out form.RawAnswer
 	err := d.one(ctx, http.MethodGet, id, "/raw", &out)
 	return out, err
 }
@@ -97,16 +97,16 @@ func (d Documents) DropRaw(ctx context.Context, id string) error {
 }
 
 // Requeue queues failed or parked documents again.
-func (d Documents) Requeue(ctx context.Context, o document.Selection) (document.Requeued, error) {
-	var out document.Requeued
+func (d Documents) Requeue(ctx context.Context, o form.Selection) (form.Requeued, error) {
+	var out form.Requeued
 	err := d.ask(ctx, http.MethodPost, "/requeue", nil, o, &out)
 	return out, err
 }
 
 // Usage tells what was asked from one day to another.
-func (d Documents) Usage(ctx context.Context, from, to string) ([]document.Spent, error) {
+func (d Documents) Usage(ctx context.Context, from, to string) ([]form.Spent, error) {
 	var out struct {
-		Usage []document.Spent `json:"usage"`
+		Usage []form.Spent `json:"usage"`
 	}
 	err := d.ask(ctx, http.MethodGet, "/usage", known(map[string]string{"from": from, "to": to}), nil, &out)
 	return out.Usage, err

@@ -88,7 +88,7 @@ func (f *File) submission(dir string) (Submission, error) {
 			return s, err
 		}
 	}
-	err = s.Check()
+	err = Check(&s)
 	return s, err
 }
 

@@ -43,7 +43,7 @@ func trialOf(t *testing.T) trial {
 	if os.Getenv("EBB_DOCUMENT") != "full" {
 		return trial{documents: 48, kills: 5, workers: 2, factor: 120}
 	}
-	return trial{documents: 1000, kills: 100, workers: 2, factor: 40, s3: realS3(t)}
+	return trial{documents: 1000, kills: 100, workers: 2, factor: 80, s3: realS3(t)}
 }
 
 // realS3 starts the S3 server that EBB_VERSITYGW names and returns its address.

@@ -15,36 +15,7 @@ import (
 	"github.com/ebbhq/ebb/work/document/text"
 )
 
-// Pipeline is what is done to each document of a batch. It is kept once, by
-// the hash of its content, and never changes: a later one is another.
-type Pipeline struct {
-	Name string `json:"name,omitempty"`
-	// Model is PROVIDER/MODEL, such as openai/gpt-4.1-mini.
-	Model string `json:"model"`
-	// System is said before the prompt; empty = nothing is.
-	System string `json:"system,omitempty"`
-	// Prompt is a template: {{.Text}} is the document's text, {{.Name}} its
-	// key, {{.Schema}} the schema. Where it does not use .Text, the text
-	// follows it.
-	Prompt string `json:"prompt"`
-	// Schema is a JSON Schema (2020-12) that every answer must pass.
-	Schema json.RawMessage `json:"schema"`
-	// Policy of the jobs; empty = processing.
-	Policy string `json:"policy,omitempty"`
-	Limits Limits `json:"limits,omitzero"`
-	// Temperature of the model; nil = the provider's own.
-	Temperature *float64 `json:"temperature,omitempty"`
-}
-
-// Limits bound one document. Zero parts take the defaults named here.
-type Limits struct {
-	MaxBytes        int64 `json:"max_bytes,omitempty" yaml:"max_bytes"`                 // of the object; 20 MiB
-	MaxText         int   `json:"max_text,omitempty" yaml:"max_text"`                   // bytes of its text; 1 MiB
-	MaxPages        int   `json:"max_pages,omitempty" yaml:"max_pages"`                 // of a PDF; 500
-	MaxOutputTokens int   `json:"max_output_tokens,omitempty" yaml:"max_output_tokens"` // of the answer; the provider's own
-}
-
-func (l Limits) text() text.Limits {
+func textLimits(l Limits) text.Limits {
 	return text.Limits{MaxBytes: l.MaxBytes, MaxText: l.MaxText, MaxPages: l.MaxPages}.Fill()
 }
 
@@ -58,8 +29,8 @@ type ready struct {
 	schema   *jsonschema.Schema
 }
 
-// hash names a pipeline by its content.
-func (p *Pipeline) hash() string {
+// hashOf names a pipeline by its content.
+func hashOf(p *Pipeline) string {
 	b, err := json.Marshal(p)
 	if err != nil {
 		b = []byte(fmt.Sprint(p)) // a schema that is no JSON; it was refused before
@@ -68,13 +39,8 @@ func (p *Pipeline) hash() string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// Check says what is wrong with a pipeline, whatever the providers are.
-func (p *Pipeline) Check() error {
-	_, err := p.prepare()
-	return err
-}
-
-func (p *Pipeline) prepare() (*ready, error) {
+// prepare checks a pipeline, whatever the providers are.
+func prepare(p *Pipeline) (*ready, error) {
 	r := &ready{Pipeline: *p}
 	var ok bool
 	if r.provider, r.model, ok = strings.Cut(p.Model, "/"); !ok || r.provider == "" || r.model == "" {

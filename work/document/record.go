@@ -57,20 +57,6 @@ type answer struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// RawAnswer is what is kept of an answer that was refused.
-type RawAnswer struct {
-	Document  string    `json:"document"`
-	At        time.Time `json:"at"`
-	Reason    string    `json:"reason"`
-	Error     string    `json:"error"`
-	Model     string    `json:"model,omitempty"`
-	Request   string    `json:"request,omitempty"`
-	Text      string    `json:"text"`
-	Cut       bool      `json:"cut,omitempty"`      // there was more
-	Redacted  int       `json:"redacted,omitempty"` // places where something was taken out
-	ExpiresAt time.Time `json:"expires_at"`
-}
-
 func body(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

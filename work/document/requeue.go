@@ -11,20 +11,6 @@ import (
 	"github.com/ebbhq/ebb/store"
 )
 
-// Selection says which documents are queued again: these, or all of a batch
-// that are in the state.
-type Selection struct {
-	IDs   []string `json:"ids,omitempty"`
-	Batch string   `json:"batch,omitempty"`
-	// State is failed (the default) or parked.
-	State string `json:"state,omitempty"`
-}
-
-// Requeued is what was queued again.
-type Requeued struct {
-	Documents []string `json:"documents"`
-}
-
 // Requeue queues failed and parked documents again, with fresh attempts. What
 // a model has said and was kept is not asked again.
 func (s *Service) Requeue(ctx context.Context, o Selection) (Requeued, error) {

@@ -13,15 +13,18 @@ import (
 	"github.com/ebbhq/ebb/worker"
 )
 
-// dying does the work and dies before its job hears of it, so often; a crash
-// is what the reaper makes of that.
-func dying(times int, next worker.Handler) worker.Handler {
+// dying does the work and dies before its job hears of it, or dies before it
+// has done anything, as the deaths say; a crash is what the reaper makes of it.
+func dying(deaths []string, next worker.Handler) worker.Handler {
 	return func(ctx context.Context, t *worker.Task) error {
-		err := next(ctx, t)
-		if times--; times >= 0 {
-			return failure.New(failure.Crash, "", nil)
+		if len(deaths) == 0 {
+			return next(ctx, t)
 		}
-		return err
+		if deaths[0] == "late" {
+			_ = next(ctx, t)
+		}
+		deaths = deaths[1:]
+		return failure.New(failure.Crash, "", nil)
 	}
 }
 
@@ -35,7 +38,7 @@ func TestDiesBeforeItIsSettled(t *testing.T) {
 			r.put("a.txt", "A")
 			b := r.submit(submission("a.txt"))
 			w, err := worker.New(r.store, worker.Config{
-				Handlers: map[string]worker.Handler{document.Kind: dying(2, r.service.Handle)}, Queues: []string{document.Queue},
+				Handlers: map[string]worker.Handler{document.Kind: dying([]string{"late", "early"}, r.service.Handle)}, Queues: []string{document.Queue},
 				Policies: []policy.Policy{policy.MustPreset("processing")}, Observe: r.note,
 			})
 			if err != nil {

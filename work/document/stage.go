@@ -9,24 +9,12 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/work/document/model"
 	"github.com/ebbhq/ebb/work/document/normalise"
 	"github.com/ebbhq/ebb/work/document/text"
 	"github.com/ebbhq/ebb/worker"
-)
-
-// Stage is a part of a document's way; a start begins at the first unfinished
-// one.
-type Stage string
-
-const (
-	StageRead     Stage = "read"     // the object is read, its text taken out
-	StageModel    Stage = "model"    // the model is asked; the answer is kept
-	StageValidate Stage = "validate" // the answer is normalised and checked
-	StageWrite    Stage = "write"    // the result object is written
-	StageRow      Stage = "row"      // the document's row says that it is done
-	StageDone     Stage = "done"
 )
 
 // Reasons of failures of a document or of an answer; those of providers are in
@@ -65,7 +53,7 @@ type start struct {
 	provider *provider
 	resumed  bool // an earlier start left an answer
 	number   int  // of this start, over the job's whole life
-	again    bool // an earlier start of these attempts did not end well
+	fresh    int  // how many starts were before these attempts
 }
 
 // Handle is the worker's handler of Kind.
@@ -77,14 +65,23 @@ func (s *Service) Handle(ctx context.Context, t *worker.Task) error {
 	if w.row.DoneAt.IsZero() {
 		j := t.Job()
 		w.row.Job = j.ID()
-		w.number = t.Start()
-		w.again = j.History.Attempts > 0 || j.History.Crashes > 0 // fresh attempts have neither
+		w.number, w.fresh = t.Start(), startsBefore(&j.History)
 		if err := w.run(ctx); err != nil {
 			return err
 		}
 	}
 	t.SetResult(body(outcome{w.id, w.row.Output.String(), w.row.Usage, w.row.Cost.dollars()}))
 	return nil
+}
+
+// startsBefore is how many starts a job had before its attempts were last made
+// fresh: a redrive keeps the number of starts and forgets what they cost.
+func startsBefore(h *retry.History) int {
+	n := h.Starts - h.Attempts - h.Waits
+	for _, free := range h.Free {
+		n -= int(free)
+	}
+	return n
 }
 
 // begin reads what is remembered of the document.
@@ -125,7 +122,7 @@ func (s *Service) prepared(ctx context.Context, hash string) (*ready, error) {
 	if version == 0 {
 		return nil, errCorrupt(pipelineKind, hash, store.ErrNotFound)
 	}
-	r, err := p.prepare()
+	r, err := prepare(&p)
 	if err != nil {
 		return nil, errCorrupt(pipelineKind, hash, err)
 	}
@@ -137,7 +134,7 @@ func (s *Service) prepared(ctx context.Context, hash string) (*ready, error) {
 
 // run goes through the stages that are left.
 func (w *start) run(ctx context.Context) error {
-	if w.row.Invalid != "" && w.again && w.row.RefusedBy == w.number-1 {
+	if w.row.Invalid != "" && w.row.RefusedBy > w.fresh {
 		return w.refusedBefore(ctx)
 	}
 	said := w.captured()
@@ -227,7 +224,7 @@ func (w *start) question(ctx context.Context) (model.Request, error) {
 		return model.Request{}, failure.New(failure.InvalidInput, ReasonUnsupported,
 			fmt.Errorf("document: %s: one of %s can be read", w.row.Input, strings.Join(text.Extensions(), ", ")))
 	}
-	limits := w.pipeline.Limits.text()
+	limits := textLimits(w.pipeline.Limits)
 	raw, err := w.read(ctx, w.row.Input, limits.MaxBytes)
 	if err != nil {
 		return model.Request{}, err
@@ -313,14 +310,6 @@ func (w *start) refusedBefore(ctx context.Context) error {
 	}
 	if version > 0 {
 		why = raw.Error
-	}
-	// This process may die as well before its job hears of it.
-	err = w.update(ctx, w.id, &w.row, &w.version, func(r *row) store.Write {
-		r.RefusedBy = w.number
-		return store.Write{}
-	})
-	if err != nil {
-		return err
 	}
 	return failure.New(failure.InvalidOutput, w.row.Invalid, errors.New(why))
 }

@@ -16,33 +16,9 @@ import (
 	"github.com/ebbhq/ebb/work/document/text"
 )
 
-// Submission is documents to process.
-type Submission struct {
-	Pipeline
-	// Inputs are URLs of objects or patterns: s3://BUCKET/in/*.pdf?region=…,
-	// file:///DIR/**/*.txt.
-	Inputs []string `json:"inputs"`
-	// Output is where results go: a bucket and a prefix. The result of KEY is
-	// KEY.json.
-	Output string `json:"output"`
-	// Priority of the jobs: 0 goes first, 9 last.
-	Priority int `json:"priority,omitempty"`
-}
-
-// Batch is documents that were submitted together.
-type Batch struct {
-	ID          string    `json:"id"`
-	Name        string    `json:"name,omitempty"` // of the pipeline
-	Model       string    `json:"model"`
-	Policy      string    `json:"policy"`
-	Documents   int       `json:"documents"`
-	SubmittedAt time.Time `json:"submitted_at"`
-	Output      string    `json:"output"`
-}
-
 // Check says what is wrong with a submission before anything is asked.
-func (s *Submission) Check() error {
-	if err := s.Pipeline.Check(); err != nil {
+func Check(s *Submission) error {
+	if _, err := prepare(&s.Pipeline); err != nil {
 		return err
 	}
 	for _, in := range s.Inputs {
@@ -77,10 +53,10 @@ func (s *Service) Submit(ctx context.Context, in Submission) (Batch, error) {
 	case in.Output == "":
 		return Batch{}, invalidf("document: no output; name a bucket or directory for the results")
 	}
-	if err := in.Check(); err != nil {
+	if err := Check(&in); err != nil {
 		return Batch{}, err
 	}
-	ready, err := in.prepare()
+	ready, err := prepare(&in.Pipeline)
 	if err != nil {
 		return Batch{}, err
 	}
@@ -123,7 +99,7 @@ func (s *Service) enqueue(ctx context.Context, in *Submission, ready *ready, obj
 	if err := s.policyKnown(ctx, b.Policy); err != nil {
 		return Batch{}, err
 	}
-	hash := in.Pipeline.hash()
+	hash := hashOf(&in.Pipeline)
 	first := []store.Record{
 		{Kind: pipelineKind, ID: hash, Version: store.AnyVersion, Body: body(in.Pipeline)},
 		{Kind: batchKind, ID: b.ID, Body: body(b)},
@@ -216,7 +192,7 @@ func batchID(now time.Time) string {
 // Allowed reports whether a submission reads and writes below the configured
 // buckets alone.
 func (s *Service) Allowed(in Submission) error {
-	if err := in.Check(); err != nil {
+	if err := Check(&in); err != nil {
 		return err
 	}
 	for _, at := range in.Inputs {
@@ -253,9 +229,6 @@ func (g guarded) Submit(ctx context.Context, in Submission) (Batch, error) {
 	}
 	return g.Service.Submit(ctx, in)
 }
-
-// ErrDenied is of a bucket that the server's settings do not list.
-var ErrDenied = errors.New("not below a bucket of this server's settings")
 
 func denied(at string) error {
 	return fmt.Errorf("document: %s: %w (document.buckets)", at, ErrDenied)

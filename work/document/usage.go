@@ -14,17 +14,6 @@ import (
 	"github.com/ebbhq/ebb/work/document/model"
 )
 
-// Spent is what was asked of one model on one day (UTC).
-type Spent struct {
-	Day      string  `json:"day"` // 2026-02-21
-	Provider string  `json:"provider"`
-	Model    string  `json:"model"`
-	Calls    int64   `json:"calls"`
-	Input    int64   `json:"input_tokens"`
-	Output   int64   `json:"output_tokens"`
-	Cost     float64 `json:"cost"` // dollars
-}
-
 // tally is Spent as it is kept: its sums are exact.
 type tally struct {
 	Day      string `json:"day"`
@@ -37,7 +26,7 @@ type tally struct {
 }
 
 func (s *tally) spent() Spent {
-	return Spent{s.Day, s.Provider, s.Model, s.Calls, s.Input, s.Output, s.Cost.dollars()}
+	return Spent{Day: s.Day, Provider: s.Provider, Model: s.Model, Calls: s.Calls, Input: s.Input, Output: s.Output, Cost: s.Cost.dollars()}
 }
 
 func (s *tally) add(o *tally) {

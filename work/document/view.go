@@ -7,81 +7,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
-	"github.com/ebbhq/ebb/work/document/model"
-	"github.com/ebbhq/ebb/work/document/normalise"
 )
 
-// Ops is everything that can be asked and ordered of documents. Service
-// implements it over a store, package client over HTTP. Errors wrap those of
-// package engine where the caller is at fault.
-type Ops interface {
-	Submit(ctx context.Context, in Submission) (Batch, error)
-	// Batches lists from newest to oldest.
-	Batches(ctx context.Context, limit int) ([]Batch, error)
-	// Documents lists a batch in its order, or all from newest to oldest.
-	Documents(ctx context.Context, f Filter) (Documents, error)
-	Document(ctx context.Context, id string) (Document, error)
-	// Result returns the result object of a document that is done.
-	Result(ctx context.Context, id string) (json.RawMessage, error)
-	// Raw returns what is kept of an answer that was refused.
-	Raw(ctx context.Context, id string) (RawAnswer, error)
-	// DropRaw forgets it.
-	DropRaw(ctx context.Context, id string) error
-	// Requeue queues failed and parked documents again, with fresh attempts.
-	Requeue(ctx context.Context, o Selection) (Requeued, error)
-	Usage(ctx context.Context, from, to string) ([]Spent, error)
-}
-
 var _ Ops = (*Service)(nil)
-
-// Filter selects documents.
-type Filter struct {
-	Batch  string // empty = all
-	State  string // empty = any
-	Cursor string // Next of the part before
-	Limit  int    // 1 to 1000; 0 = 50
-}
-
-// Documents is a part of a list.
-type Documents struct {
-	Documents []Document `json:"documents"`
-	// Next is the cursor of the part that follows; empty = there is none.
-	Next string `json:"next,omitempty"`
-}
-
-// Document is everything remembered of one.
-type Document struct {
-	ID    string    `json:"id"`
-	Batch string    `json:"batch"`
-	Job   string    `json:"job,omitempty"`
-	State job.State `json:"state"` // of its job; succeeded once its row says so
-	Cause job.Cause `json:"cause,omitempty"`
-	// Stage is the first one that is not finished.
-	Stage       Stage     `json:"stage"`
-	DueAt       time.Time `json:"due_at,omitzero"` // of the next start, while it waits
-	SubmittedAt time.Time `json:"submitted_at"`
-	EndedAt     time.Time `json:"ended_at,omitzero"`
-	Input       string    `json:"input"`
-	Output      string    `json:"output"`
-	Model       string    `json:"model"`
-	Policy      string    `json:"policy,omitempty"`
-	Attempts    int       `json:"attempts"`
-	Class       string    `json:"class,omitempty"` // of the last failure
-	Error       string    `json:"error,omitempty"`
-	// Invalid is why the last answer was refused, Raw how much of it is kept.
-	Invalid    string           `json:"invalid,omitempty"`
-	Raw        int              `json:"raw_bytes,omitempty"`
-	Normalised []normalise.Step `json:"normalised,omitempty"`
-	Calls      int              `json:"calls"` // of the model, that were answered
-	model.Usage
-	Cost float64 `json:"cost"` // dollars
-}
 
 // Providers lists those that can be asked.
 func (s *Service) Providers() []string { return slices.Sorted(maps.Keys(s.providers)) }
