@@ -2,21 +2,33 @@ package document
 
 import "github.com/ebbhq/ebb/work/document/form"
 
-// Ops and the others are what is asked and answered; package form has them.
 type (
-	Ops        = form.Ops
+	// Ops is form.Ops.
+	Ops = form.Ops
+	// Submission is form.Submission.
 	Submission = form.Submission
-	Pipeline   = form.Pipeline
-	Limits     = form.Limits
-	Batch      = form.Batch
-	Filter     = form.Filter
-	Documents  = form.Documents
-	Document   = form.Document
-	RawAnswer  = form.RawAnswer
-	Selection  = form.Selection
-	Requeued   = form.Requeued
-	Spent      = form.Spent
-	Stage      = form.Stage
+	// Pipeline is form.Pipeline.
+	Pipeline = form.Pipeline
+	// Limits is form.Limits.
+	Limits = form.Limits
+	// Batch is form.Batch.
+	Batch = form.Batch
+	// Filter is form.Filter.
+	Filter = form.Filter
+	// Documents is form.Documents.
+	Documents = form.Documents
+	// Document is form.Document.
+	Document = form.Document
+	// RawAnswer is form.RawAnswer.
+	RawAnswer = form.RawAnswer
+	// Selection is form.Selection.
+	Selection = form.Selection
+	// Requeued is form.Requeued.
+	Requeued = form.Requeued
+	// Spent is form.Spent.
+	Spent = form.Spent
+	// Stage is form.Stage.
+	Stage = form.Stage
 )
 
 // Stages of a document's way.
