@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/ebbhq/ebb/bench/pg"
@@ -44,6 +45,7 @@ func main() {
 func run() error {
 	fast := flag.Bool("quick", false, "a short run to try the benchmark itself; its figures mean little")
 	record := flag.String("record", "", "file whose section bench:webhook is replaced by the result")
+	rounds := flag.Int("rounds", 0, "interleaved rounds; 0 = the plan's")
 	on := flag.String("on", "sqlite,postgres", "databases to run on")
 	profile := flag.String("profile", "", "write a processor profile of the run to this file")
 	receiving := flag.Bool("receive", false, "be the receiver")
@@ -55,7 +57,10 @@ func run() error {
 	if *fast {
 		b.plan = quick
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	if *rounds > 0 {
+		b.plan.rounds = *rounds
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if *profile != "" {
 		f, err := os.Create(*profile)
