@@ -10,6 +10,10 @@ import (
 	"time"
 )
 
+// lockPatience is how long the wrapper waits for a lock that somebody holds
+// only to look.
+const lockPatience = 3 * time.Second
+
 // attempt is one life of the process, as its directory tells.
 type attempt struct {
 	dir    string

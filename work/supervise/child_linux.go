@@ -19,10 +19,6 @@ import (
 // the supervisor's terminal or group reaches it.
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// lockPatience is how long the wrapper waits for a lock that somebody holds
-// only to look.
-const lockPatience = 3 * time.Second
-
 // exitRoom is written ahead for the exit record, so that a full disk cannot
 // keep it from being written.
 const exitRoom = 4096

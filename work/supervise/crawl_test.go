@@ -155,6 +155,18 @@ func TestCrawlOfASiteThatFailsHangsAndComesBack(t *testing.T) {
 	}
 }
 
+// The counter can be the records of the archive itself.
+func TestWARCRecordsCount(t *testing.T) {
+	k := newKit(t)
+	spec := k.wget(newSite(t, 7, nil))
+	spec.Progress.Sources = []Source{{Kind: "warc", Path: "site-{attempt}.warc.gz", Count: "records"}}
+	r := k.do(spec)
+	n, err := CountWARC(filepath.Join(k.dir, "site-0001.warc.gz"))
+	if err != nil || r.State != job.Succeeded || r.Counter != "records" || r.Units != n || n < 2*7 {
+		t.Fatalf("%d records, %v: %+v", n, err, r)
+	}
+}
+
 // Exit code 8 alone says nothing: broken links are no reason to crawl again.
 func TestExitCode8IsJudgedByTheLog(t *testing.T) {
 	k := newKit(t)
