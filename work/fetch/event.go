@@ -71,8 +71,10 @@ type meter struct {
 	coolTo time.Time
 	gates  map[string]string
 	ends   [32]mark // of the last seconds, a ring by second
-	// trouble is when our own machine's faults began, and what they are.
+	// trouble is when our own machine's faults began, when the last one came,
+	// and what it was.
 	trouble   time.Time
+	troubleAt time.Time
 	troubleIs string
 }
 
@@ -141,14 +143,20 @@ func (m *meter) local(why string) {
 	if m.trouble.IsZero() {
 		m.trouble = m.clock.Now()
 	}
-	m.troubleIs = why
+	m.troubleAt, m.troubleIs = m.clock.Now(), why
 }
+
+// troubleLasts is how long a fault of our own counts as lasting: longer than
+// we wait before the next try. A fault long ago, with all hosts held since,
+// keeps nobody from saving anything.
+const troubleLasts = 5 * time.Minute
 
 // stuck returns for how long our own faults have kept pages from being saved.
 func (m *meter) stuck() (time.Duration, string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.trouble.IsZero() {
+	if m.trouble.IsZero() || m.clock.Now().Sub(m.troubleAt) > troubleLasts {
+		m.trouble = time.Time{}
 		return 0, ""
 	}
 	return m.clock.Now().Sub(m.trouble), m.troubleIs
@@ -216,6 +224,7 @@ func (r *Runner) observe(e worker.Event) {
 		r.meter.gate(e.Target, "")
 		r.o.Observe(Event{Type: EventGate, At: e.At, Host: e.Target, Text: string(e.What)})
 	case worker.Erred:
+		r.meter.local("ledger: " + e.Err.Error())
 		r.o.Log.Warn("fetch: store", "call", e.Text, "error", e.Err)
 	}
 }

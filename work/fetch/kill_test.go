@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ebbhq/ebb/store/pgtest"
 	"github.com/ebbhq/ebb/store/sqlite"
 )
 
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(pgtest.Run(m))
 }
 
 // child fetches all pages of the site into the directory.

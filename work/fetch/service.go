@@ -126,7 +126,8 @@ func (s *Service) Start(ctx context.Context, o Order) (Fetch, error) {
 		if err != nil {
 			return nil, err
 		}
-		return r, r.Load(ctx, listed(o.URLs))
+		err = r.Load(ctx, listed(o.URLs))
+		return r, err
 	})
 }
 
@@ -166,6 +167,8 @@ func (s *Service) Retry(ctx context.Context, id string, o Retry) (Fetch, error) 
 }
 
 // launch takes the name's directory and runs what begin makes.
+//
+//nolint:contextcheck // the run lives as long as the server, not as the order
 func (s *Service) launch(ctx context.Context, name, policyName string, begin func(context.Context, Options) (*Runner, error)) (Fetch, error) {
 	if s.c.Settings.Dir == "" {
 		return Fetch{}, ErrNoDir
