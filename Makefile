@@ -45,7 +45,7 @@ fmt-check: ## fail on a file that `make fmt` would change
 
 .PHONY: vet
 vet: ## go vet
-	go vet ./... && go vet -tags crash ./crashtest
+	go vet ./... && go vet -tags crash ./crashtest && go vet -tags containers ./work/supervise
 
 .PHONY: lint
 lint: ## golangci-lint, as .golangci.yml says
@@ -94,6 +94,15 @@ test-supervise: ## supervised crawls with a real wget: 100 kill -9 of the superv
 test-document: ## 1,000 documents with every fault of a provider, on a real S3 server, under 100 kill -9
 	gateway=$$(scripts/tool versitygw); \
 	EBB_DOCUMENT=full EBB_VERSITYGW=$$gateway go test -count=1 -timeout 60m -v -run TestKilled ./work/document | { grep -v '^=== ' || true; }
+
+.PHONY: test-containers
+test-containers: ## supervised containers with a daemon of their own: run, take over, stop, out of memory; needs root
+	@scripts/containers
+
+.PHONY: test-campaign
+test-campaign: ## the order of a strict queue: 1,000 jobs with one timestamp, 50 runs with restarts, on both databases
+	@scripts/need postgresql-15
+	EBB_CAMPAIGN=full go test -count=1 -timeout 30m -v -run TestOneTimestampOneOrder ./work/supervise/campaign | { grep -v '^=== ' || true; }
 
 .PHONY: test-histories
 test-histories: ## 10,000 seeded histories over the in-memory store, and every safeguard missed when gone

@@ -65,6 +65,7 @@ func Seal(s Spec) (Spec, error) {
 	errs = append(errs, s.checkSources()...)
 	errs = append(errs, s.checkRules()...)
 	errs = append(errs, s.Ready.check()...)
+	errs = append(errs, s.Container.check()...)
 	for i, g := range s.Command {
 		for _, word := range g {
 			if v := unknownVariable(word); v != "" {

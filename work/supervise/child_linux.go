@@ -26,6 +26,12 @@ const exitRoom = 4096
 // Child is the wrapper: it runs the command of an attempt's directory and
 // records durably how it ended. It outlives its supervisor.
 func Child(dir string) error {
+	switch filepath.Base(dir) {
+	case containerFile:
+		return containerChild(dir)
+	case guardFile:
+		return containerGuard(dir)
+	}
 	var l launch
 	if ok, err := read(filepath.Join(dir, launchFile), &l); err != nil || !ok {
 		return fmt.Errorf("supervise: %s: no attempt to run: %w", dir, err)
@@ -75,9 +81,12 @@ func runChild(dir string, l *launch, lock *os.File) error {
 	if err := writeAt(lock, attemptName(l.Attempt)); err != nil {
 		return record(dir, ended{Code: -1, Error: err.Error(), Never: true})
 	}
-	path := l.Argv[0]
+	argv, err := commandOf(dir, l)
+	if err != nil {
+		return record(dir, ended{Code: -1, Error: err.Error(), Never: true})
+	}
 	cmd := &exec.Cmd{
-		Path: path, Args: l.Argv, Env: append(environ(), l.Env...), Dir: l.Cwd, Stdout: files[0], Stderr: files[1],
+		Path: argv[0], Args: argv, Env: append(environ(), l.Env...), Dir: l.Cwd, Stdout: files[0], Stderr: files[1],
 		ExtraFiles: []*os.File{lock}, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 	before, began := oomKills(), time.Now()
@@ -102,7 +111,7 @@ func runChild(dir string, l *launch, lock *os.File) error {
 		e.Error = err.Error()
 	}
 	sweep(cmd.Process.Pid)
-	return record(dir, e)
+	return record(dir, withContainer(dir, e, oomKills() > before))
 }
 
 // environ is what the command inherits: all but what opens Ebb's own doors.

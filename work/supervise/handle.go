@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
@@ -108,30 +109,68 @@ func (l *life) find(ctx context.Context) error {
 			return err
 		}
 	}
-	free, err := tryLock(filepath.Join(l.spec.Dir, lockFile))
+	live, err := l.living(ctx)
 	if err != nil {
 		return err
 	}
-	if free == nil { // somebody lives; whoever it is, there must not be two
-		if n, err = holder(l.spec.Dir); err != nil {
-			return failure.New(failure.LocalIO, "locked", err)
-		}
-	} else if err := free.Close(); err != nil {
-		return err
+	if live != nil { // whoever it is, there must not be two
+		return l.adopt(ctx, live)
 	}
 	if n == 0 {
 		return nil
 	}
-	if free != nil {
-		if done, err := l.settled(ctx); err != nil || done {
-			return err
-		}
+	if done, err := l.settled(ctx); err != nil || done {
+		return err
 	}
 	at, ok, err := openAttempt(l.spec.Dir, n)
 	if err != nil || !ok {
 		return err
 	}
 	return l.adopt(ctx, at)
+}
+
+// living returns the attempt that holds the run's lock; nil if nobody does.
+// One that has recorded its end is waited for: its wrapper is about to let go,
+// and it was judged already.
+func (l *life) living(ctx context.Context) (*attempt, error) {
+	path := filepath.Join(l.spec.Dir, lockFile)
+	for until := time.Now().Add(lockPatience); ; {
+		free, err := tryLock(path)
+		if err != nil {
+			return nil, err
+		}
+		if free != nil {
+			return nil, free.Close()
+		}
+		at, locked := l.holding()
+		if at != nil {
+			return at, nil
+		}
+		if time.Now().After(until) {
+			return nil, failure.New(failure.LocalIO, "locked", locked)
+		}
+		if err := clock.Sleep(ctx, clock.System{}, l.config.Poll); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// holding returns the attempt that holds the lock and has not ended; else why
+// the lock is held all the same.
+func (l *life) holding() (*attempt, error) {
+	n, err := holder(l.spec.Dir)
+	if err != nil {
+		return nil, err
+	}
+	at, ok, err := openAttempt(l.spec.Dir, n)
+	if err != nil {
+		return nil, err
+	}
+	_, over, err := at.exit()
+	if err == nil && ok && !over {
+		return at, nil
+	}
+	return nil, errors.Join(err, fmt.Errorf("run %s: attempt %d has ended, but something that it started still holds the lock", l.name, n))
 }
 
 // settled reports whether the ledger has the outcome of the last attempt. A
@@ -243,7 +282,7 @@ func (l *life) launch(ctx context.Context) error {
 	var sum string
 	v.Resume, sum = l.resume()
 	argv := l.spec.Argv(v)
-	if path, err := exec.LookPath(argv[0]); err == nil {
+	if path, err := exec.LookPath(argv[0]); err == nil && l.spec.Container == nil {
 		argv[0] = path
 	}
 	var env []string
@@ -255,7 +294,7 @@ func (l *life) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.Mkdir(v.Out, 0o755), os.MkdirAll(l.spec.Cwd, 0o755)); err != nil {
+	if err := errors.Join(os.Mkdir(v.Out, 0o755), os.MkdirAll(l.spec.Cwd, 0o755), l.contain(at)); err != nil {
 		return err
 	}
 	if j := l.task.Job(); l.status.Job != j.Seq { // the run is done anew

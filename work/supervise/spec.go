@@ -24,6 +24,8 @@ type Spec struct {
 	// as wget or wget@1. Default: by the command's name, else generic.
 	Crawler string  `json:"crawler,omitempty" yaml:"crawler"`
 	Command Command `json:"command" yaml:"command"`
+	// Container is where the command runs; nil = as a process of this machine.
+	Container *Container `json:"container,omitempty" yaml:"container"`
 	// Dir is the run's own directory: attempts, logs, the state file.
 	Dir string `json:"dir,omitempty" yaml:"dir"`
 	// Cwd is where the command works. Default Dir.

@@ -34,13 +34,13 @@ func TestAutoRecover(t *testing.T) {
 		if r := d.run("hc-2026"); r.State != job.Queued {
 			t.Errorf("%+v", r)
 		}
-		time.Sleep(6 * time.Minute) // of the bubble's clock
+		<-time.After(6 * time.Minute) // of the bubble's clock
 		synctest.Wait()
 		if r := d.run("phac-2026"); r.State != job.Parked {
 			t.Errorf("a second one was recovered before the first got further: %+v", r)
 		}
 		d.units("hc-2026", `{"high":3}`)
-		time.Sleep(5 * time.Minute)
+		<-time.After(5 * time.Minute)
 		synctest.Wait()
 		if r := d.run("phac-2026"); r.State != job.Queued {
 			t.Errorf("%+v", r)
