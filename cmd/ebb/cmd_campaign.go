@@ -121,11 +121,14 @@ Exit codes: 0 nothing found; 2 findings.`,
 }
 
 // yearFlag adds --year, the current one unless given.
-func (a *app) yearFlag(c *cobra.Command) *int {
-	year := a.now().UTC().Year()
-	c.Flags().IntVar(&year, "year", year, "the year that is crawled")
-	c.Flags().Lookup("year").DefValue = "the current one"
-	return &year
+func (a *app) yearFlag(c *cobra.Command) func() int {
+	year := c.Flags().Int("year", 0, "the year that is crawled (default: the current one)")
+	return func() int {
+		if *year == 0 {
+			return a.now().UTC().Year()
+		}
+		return *year
+	}
 }
 
 func applyFlag(c *cobra.Command) *bool {
@@ -150,7 +153,7 @@ what it would do. Exit codes: 0 done, or nothing to do; 1 it could not be done;
 			return err
 		}
 		schedule := func(ctx context.Context, s *campaign.Service, now time.Time) error {
-			plan, err := s.Schedule(ctx, now, a.actor(), file, *year, *apply)
+			plan, err := s.Schedule(ctx, now, a.actor(), file, year(), *apply)
 			if err != nil {
 				return err
 			}

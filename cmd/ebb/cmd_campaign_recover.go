@@ -157,7 +157,7 @@ is run. Exit codes: 0 all as promised; 1 not; 2 findings in the file.`,
 		if err != nil {
 			return err
 		}
-		list, err := campaign.Drill(c.Context(), a.now(), file, *year, policies)
+		list, err := campaign.Drill(c.Context(), a.now(), file, year(), policies)
 		if err != nil {
 			return &failed{code: exitNo, err: fmt.Errorf("campaign drill: %w", err), try: "ebb campaign lint " + args[0]}
 		}
