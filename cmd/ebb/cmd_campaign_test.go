@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -150,4 +151,55 @@ func TestCampaignWithWget(t *testing.T) {
 func TestCampaignWithEbbFetch(t *testing.T) {
 	report, order, dir := crawled(t, `[ebb, fetch, --recursive, --warc, --no-files, --no-robots, --waive, a test on loopback, --spacing, 1ms, --output, "{out}"]`, "attempts/{attempt}/out/warc/*.warc.gz")
 	checkCampaign(t, report, order, dir, "attempts/*/out/warc/*.warc.gz")
+}
+
+// A server with --auto-recover raises an old job by itself.
+func TestServeAutoRecover(t *testing.T) {
+	dir := t.TempDir()
+	db := "sqlite:" + filepath.Join(dir, "ebb.db")
+	hold := `command: [sh, -c, "echo begun; while ! test -e ` + dir + `/go; do sleep 0.05; done"]`
+	for name, text := range map[string]string{
+		"hc-2026.yaml": "version: 1\nmax_container_restarts: 5\nerror_threshold_timeout: 10\nerror_threshold_http: 10\n" + hold + "\n",
+		"annual.yaml":  "version: 1\n" + hold + "\nsources: [{name: hc}]\n", "ebb.yaml": "{}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ebb := func(args ...string) string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), "ebb", append(args, "--db", db, "--config", filepath.Join(dir, "ebb.yaml"))...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("ebb %v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	ebb("supervise", "--queue", "campaign", "-f", filepath.Join(dir, "hc-2026.yaml"))
+	ebb("campaign", "schedule", filepath.Join(dir, "annual.yaml"), "--year", "2026", "--apply")
+	if out := ebb("campaign", "recover", "annual"); !strings.Contains(out, "5/10/10 → 20/50/50") {
+		t.Fatal(out)
+	}
+	server := exec.CommandContext(context.WithoutCancel(t.Context()), "ebb", "serve", "--auto-recover", "--listen", "127.0.0.1:0", "--db", db, "--config", filepath.Join(dir, "ebb.yaml"))
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Process.Kill() })
+	await := func(so func() bool) {
+		t.Helper()
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for until := time.Now().Add(time.Minute); !so(); <-tick.C {
+			if time.Now().After(until) {
+				t.Fatal("not so after a minute: " + ebb("campaign", "recover", "annual"))
+			}
+		}
+	}
+	await(func() bool { return strings.Contains(ebb("campaign", "recover", "annual"), "nothing to do") })
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	await(func() bool { return strings.Contains(ebb("campaign", "status", "annual"), "1 of 1 source done") })
+	if err := errors.Join(server.Process.Signal(os.Interrupt), server.Wait()); err != nil {
+		t.Error(err)
+	}
 }
