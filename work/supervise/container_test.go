@@ -155,7 +155,8 @@ func pidsOf(t *testing.T, part string) []int {
 // Everything of ours dies at once and the container goes on: the next attempt
 // takes it over, the same one, and reads what it printed from the start.
 func TestContainerOutlivesUs(t *testing.T) {
-	k := newKit(t)
+	leave := func(c *Config) { c.StopRuns = false } // a server that ends leaves it running
+	k := newKit(t, leave)
 	spec := k.inside("wait", filepath.Join(k.dir, "go"))
 	spec.Success.Units = 2
 	k.submit(spec)
@@ -179,7 +180,7 @@ func TestContainerOutlivesUs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(k.dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k.service = k.newService()
+	k.service = k.newService(leave)
 	if r = k.work(over); r.State != job.Succeeded || r.Units != 2 {
 		t.Fatalf("%+v", r)
 	}
