@@ -59,6 +59,8 @@ var nouns = map[string]string{
 	"periodics": "schedules that enqueue", "dead": "jobs that failed for good, or wait for a person", "redrives": "orders to queue them again",
 	"policies": "what is promised", "tokens": "who may ask", "leases": "work for workers of any language",
 	"endpoints": "where webhooks go", "events": "what webhooks tell", "deliveries": "events on their way to endpoints",
+	"fetches": "many pages, fetched until the account adds up", "documents": "documents on their way through a model",
+	"runs": "long processes, restarted until they are done and proven", "campaigns": "runs of many sources, one after the other",
 }
 
 func tags(routes []route) []object {

@@ -143,7 +143,7 @@ func TestKeysUnderChaos(t *testing.T) {
 		if flow.Keys != size.keys || report.Jobs != size.keys*size.perKey {
 			s.Errorf("%d keys with %d jobs, want %d with %d", flow.Keys, report.Jobs, size.keys, size.keys*size.perKey)
 		}
-		if report.Crashes == 0 || flow.Strays+flow.Starts == 0 {
+		if disturbed > 2 && report.Crashes == 0 || flow.Starts == 0 { // one kill may hit nobody
 			s.Error("no kill hit a running job: nothing was tested")
 		}
 		s.noErrors(slow)

@@ -98,6 +98,11 @@ func (s *Service) Fetch(ctx context.Context, id string) (Fetch, error) {
 	if err != nil || f.Tally != nil {
 		return f, err
 	}
+	if f.Phase == Ended { // its account is being written down
+		tally, err := Count(ctx, s.c.Store, &f)
+		f.Tally = &tally
+		return f, err
+	}
 	counts, err := countsOf(ctx, s.c.Store, f.Queue())
 	if err != nil {
 		return f, err
