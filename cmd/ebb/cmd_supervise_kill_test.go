@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,7 +49,13 @@ func newGated(t *testing.T) *gated {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprintf(w, `<a href="/p%d.html">next</a>`, (page+1)%gatedPages)
 	}))
-	t.Cleanup(g.Close)
+	t.Cleanup(func() {
+		for _, pid := range crawlers(t, g.URL) { // of a test that failed
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		g.CloseClientConnections()
+		g.Close()
+	})
 	return g
 }
 

@@ -227,12 +227,12 @@ func (l *life) adopt(ctx context.Context, at *attempt) error {
 		l.before = &before
 	}
 	l.attach()
+	if err := l.own(ctx); err != nil { // reads who the process is: the store may not know it yet
+		return err
+	}
 	event := Event{What: Adopted, PID: l.status.Child.PID}
 	if over {
 		event.What = Judged
-	}
-	if err := l.own(ctx); err != nil {
-		return err
 	}
 	if !over && l.task.Job().History.Crashes > 0 {
 		// The process outlived its supervisor: it was not what killed it.
