@@ -70,7 +70,6 @@ var order = []layer{
 	{dir: "crashtest", support: true},
 	{dir: "demo"},
 	{dir: "cmd/*"},
-	{dir: "examples/*"},
 	{dir: "scripts"},
 	{dir: "scripts/*"},
 }
