@@ -11,13 +11,14 @@ SELECT /*gate*/
  WHERE g.target = ANY ($1::text[] || coalesce(nullif(current_setting('ebb.lanes', true), ''), '{}')::text[])
 
 -- name: targets
--- $1 after which, $2 how many.
+-- $1 after which, $2 how many. One probe of the index for each part: as EXISTS
+-- it was a hash of all jobs until the tables were analysed, 3.6 s of a million.
 SELECT name.target, g.version, g.state, g.grants, g.open_at, g.room, g.disabled, g.policy
   FROM (SELECT target FROM ebb_gate WHERE target > $1
         UNION
         SELECT p.target
           FROM (SELECT DISTINCT queue_number, target, kind, retrying, priority FROM ebb_look WHERE target > $1) AS p
-         WHERE EXISTS (SELECT FROM ebb_job WHERE /*of_part*/)) AS name
+         CROSS JOIN LATERAL (SELECT FROM ebb_job WHERE /*of_part*/ LIMIT 1) AS waits) AS name
   LEFT JOIN ebb_gate g ON g.target = name.target
  ORDER BY name.target
  LIMIT $2
