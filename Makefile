@@ -16,6 +16,10 @@ RESULTS  := .cache/test.json
 TESTLOG  := .cache/test.log
 # A checkout that git refuses to read (another owner) still builds.
 BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
+# Go's caches need a home, which cron and some containers do not name.
+export HOME ?= $(shell getent passwd "$$(id -u)" | cut -d: -f6)
+# What the tests run beside Go, and the certificates that downloads need.
+DEBS     := ca-certificates postgresql-15 prometheus chromium wget curl python3 nodejs
 
 .PHONY: help
 help: ## list the targets
@@ -23,12 +27,19 @@ help: ## list the targets
 
 .PHONY: test
 test: ## all checks but containers and slow suites: format, vet, lint, build, tests, backoff guard
-	@MAKE="$(MAKE)" DONE_FROM=$(TESTLOG) scripts/phases tools fmt-check vet lint vuln build test-openapi test-verifiers unit guard bench-check examples-check
+	@MAKE="$(MAKE)" DONE_FROM=$(TESTLOG) FIRST=packages scripts/phases packages tools fmt-check vet lint vuln build test-openapi test-verifiers unit guard bench-check examples-check
 
 .PHONY: demo
-demo: build ## build ebb and watch the seeds' incidents: four at once, live in the console, in about a minute
-	@scripts/need wget
+demo: ## build ebb and watch the seeds' incidents: four at once, live in the console, in about a minute
+	@[[ ! -e /etc/debian_version ]] || scripts/need ca-certificates wget
+	@$(MAKE) build
 	bin/ebb demo
+
+.PHONY: packages
+packages: ## install what make test needs from Debian, or say what is missing
+	@debs=($(DEBS)); command -v npm >/dev/null || debs+=(npm); \
+	[[ $(RACE) == 0 ]] || command -v "$${CC:-gcc}" >/dev/null || debs+=(gcc libc6-dev); \
+	scripts/need "$${debs[@]}"
 
 .PHONY: build
 build: ## bin/ebb, static and reproducible
@@ -56,12 +67,10 @@ lint: ## golangci-lint, as .golangci.yml says
 # what runs side by side in them is tested with it.
 COUNTED := ebb/(simulate|policy)(/.*)?|ebb/store/(sqlite|memory/history)
 .PHONY: unit
-unit: ## the tests, with the race detector unless RACE=0; PKG=./policy/... narrows
-	@scripts/need postgresql-15 prometheus chromium wget curl python3 nodejs
+unit: packages ## the tests, with the race detector unless RACE=0; PKG=./policy/... narrows
 	@scripts/npm-part axe-core@4.14.0 warcio@2.4.11
 	@mkdir -p .cache; rm -f $(RESULTS) $(TESTLOG) .cache/test-*.json; \
-	race=(); if [[ $(RACE) != 0 ]]; then race=(-race); export CGO_ENABLED=1; \
-		command -v "$${CC:-gcc}" >/dev/null || scripts/need gcc libc6-dev; fi; \
+	race=(); if [[ $(RACE) != 0 ]]; then race=(-race); export CGO_ENABLED=1; fi; \
 	gotestsum=$$(scripts/tool gotestsum); failed=; \
 	tests() { local to=$$1; shift; "$$gotestsum" --format pkgname --format-hide-empty-pkg --jsonfile ".cache/test-$$to.json" -- -timeout 15m "$$@" 2>&1 | tee -a $(TESTLOG) || failed=1; }; \
 	mapfile -t all < <(go list $(PKG)); [[ $${#all[@]} -gt 0 ]]; \
@@ -100,6 +109,10 @@ test-document: ## 1,000 documents with every fault of a provider, on a real S3 s
 .PHONY: test-containers
 test-containers: ## supervised containers with a daemon of their own: run, take over, stop, out of memory; needs root
 	@scripts/containers
+
+.PHONY: test-bare
+test-bare: ## make demo and make test on a bare Debian root with only Go, git and make in it; needs root; AS=user: by a user with sudo
+	@AS=$(AS) scripts/bare
 
 .PHONY: test-campaign
 test-campaign: ## the order of a strict queue: 1,000 jobs with one timestamp, 50 runs with restarts, on both databases

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -16,12 +17,14 @@ type machine struct {
 	dir  string
 	bin  string
 	home string
+	path string // PATH; bin comes first
 }
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
 	dir := t.TempDir()
 	m := &machine{t: t, dir: dir, bin: filepath.Join(dir, "bin"), home: filepath.Join(dir, "home")}
+	m.path = m.bin + ":/usr/bin:/bin"
 	for _, d := range []string{m.bin, m.home} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -39,6 +42,18 @@ func (m *machine) standIn(name, body string) {
 	}
 }
 
+// borrow puts the real command of this machine on the PATH.
+func (m *machine) borrow(name string) {
+	m.t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Symlink(path, filepath.Join(m.bin, name)); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
 // run returns standard output, standard error and whether the script succeeded.
 func (m *machine) run(script string, args ...string) (stdout, stderr string, ok bool) {
 	m.t.Helper()
@@ -48,7 +63,8 @@ func (m *machine) run(script string, args ...string) (stdout, stderr string, ok 
 	}
 	cmd := exec.CommandContext(m.t.Context(), path, args...)
 	cmd.Dir = m.dir
-	cmd.Env = []string{"PATH=" + m.bin + ":/usr/bin:/bin", "HOME=" + m.home, "LOG=" + filepath.Join(m.dir, "log"), "INSTALLED=" + filepath.Join(m.dir, "installed")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // without a terminal, wherever the tests run
+	cmd.Env = []string{"PATH=" + m.path, "HOME=" + m.home, "LOG=" + filepath.Join(m.dir, "log"), "INSTALLED=" + filepath.Join(m.dir, "installed")}
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
@@ -121,6 +137,38 @@ func TestNeed(t *testing.T) {
 		}
 		if got := strings.Count(m.log(), "update\n"); got != 2 {
 			t.Errorf("%d updates, want 2:\n%s", got, m.log())
+		}
+	})
+	t.Run("neither root nor sudo", func(t *testing.T) {
+		m := debian(t)
+		m.standIn("id", "echo 1000")
+		m.path = m.bin // a machine without sudo
+		for _, tool := range []string{"bash", "env", "sh", "grep", "mkdir", "touch", "find", "dirname"} {
+			m.borrow(tool)
+		}
+		_, stderr, ok := m.run("need", "git", "wget", "curl")
+		if want := "need: wget curl: neither root nor sudo; run as root: apt-get install wget curl\n"; ok || stderr != want || m.log() != "" {
+			t.Errorf("ok %v, said %q, called %q; want %q", ok, stderr, m.log(), want)
+		}
+	})
+	t.Run("sudo", func(t *testing.T) {
+		m := debian(t)
+		m.standIn("id", "echo 1000")
+		m.standIn("sudo", `[ "$1" = -n ] && exit 0; echo sudo >> "$LOG"; exec "$@"`)
+		if _, stderr, ok := m.run("need", "wget"); !ok {
+			t.Fatal(stderr)
+		}
+		if got, want := m.log(), "sudo\nupdate\nsudo\ninstall -y --no-install-recommends wget\n"; got != want {
+			t.Errorf("called %q, want %q", got, want)
+		}
+	})
+	t.Run("sudo that asks where nobody can answer", func(t *testing.T) {
+		m := debian(t)
+		m.standIn("id", "echo 1000")
+		m.standIn("sudo", "exit 1")
+		_, stderr, ok := m.run("need", "wget")
+		if ok || !strings.Contains(stderr, "no terminal; run: sudo apt-get install wget") || m.log() != "" {
+			t.Errorf("ok %v, said %q, called %q", ok, stderr, m.log())
 		}
 	})
 	t.Run("an install that installs nothing", func(t *testing.T) {
@@ -197,6 +245,13 @@ func TestPhases(t *testing.T) {
 		stdout, _, ok := m.run(filepath.Join(m.bin, "with-log"), "lint", "unit")
 		if ok || !strings.Contains(stdout, "making unit\n") || !strings.HasSuffix(stdout, "DONE 12 tests in 0.1s\nFAIL: lint\n") {
 			t.Errorf("ok %v, said %q", ok, stdout)
+		}
+	})
+	t.Run("the first one's failure ends it", func(t *testing.T) {
+		m.standIn("first-lint", "FIRST=lint exec "+phases+` "$@"`)
+		stdout, _, ok := m.run(filepath.Join(m.bin, "first-lint"), "lint", "unit")
+		if want := "==> lint\nmaking lint\n\nspent 0 s on lint\nFAIL: lint\n"; ok || withoutDurations(stdout) != want {
+			t.Errorf("ok %v, said %q, want %q", ok, stdout, want)
 		}
 	})
 }
