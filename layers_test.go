@@ -50,6 +50,7 @@ var order = []layer{
 	{dir: "simulate/file", pure: true, std: []string{"os"}, modules: []string{"github.com/goccy/go-yaml"}},
 	{dir: "simulate/scenario", pure: true},
 	{dir: "simulate/report", pure: true},
+	{dir: "disktest", support: true},
 	{dir: "store"},
 	{dir: "store/storetest", support: true},
 	{dir: "store/pgtest", support: true},

@@ -4,54 +4,19 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
+
+	"github.com/ebbhq/ebb/disktest"
 )
 
-const fullDiskVariable = "EBB_SERVE_FULL_DISK"
-
 // TestServeOnFullDisk: a server whose disk is full is read-only, says so, and
-// goes on by itself when there is room; nothing acknowledged is lost. It runs
-// in a mount namespace of its own (and, for anybody but root, a user
-// namespace), so that its small disk is seen by nobody else and gone with it.
-func TestServeOnFullDisk(t *testing.T) {
-	if os.Getenv(fullDiskVariable) != "" {
-		serveOnFullDisk(t)
-		return
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestServeOnFullDisk$", "-test.v")
-	cmd.Env = append(os.Environ(), fullDiskVariable+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if os.Getuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
+// goes on by itself when there is room; nothing acknowledged is lost.
+func TestServeOnFullDisk(t *testing.T) { disktest.Run(t, 3<<20, serveOnFullDisk) }
 
-func serveOnFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=3m"); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	}()
+func serveOnFullDisk(t *testing.T, dir string) {
 	ballast := filepath.Join(dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)

@@ -3,57 +3,20 @@ package sqlite_test
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 
+	"github.com/ebbhq/ebb/disktest"
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/store/sqlite"
 )
 
-const fullDiskVariable = "EBB_SQLITE_FULL_DISK"
+func TestFullDisk(t *testing.T) { disktest.Run(t, 1<<20, fullDisk) }
 
-// TestFullDisk runs in a mount namespace of its own (and, for anybody but
-// root, a user namespace), so that its small disk is seen by nobody else and
-// gone with it.
-func TestFullDisk(t *testing.T) {
-	if os.Getenv(fullDiskVariable) != "" {
-		fullDisk(t)
-		return
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestFullDisk$", "-test.v")
-	cmd.Env = append(os.Environ(), fullDiskVariable+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if os.Getuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
-
-func fullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	}()
+func fullDisk(t *testing.T, dir string) {
 	ballast := filepath.Join(dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 300<<10), 0o600); err != nil {
 		t.Fatal(err)

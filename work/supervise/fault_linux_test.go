@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,56 +15,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ebbhq/ebb/disktest"
 	"github.com/ebbhq/ebb/job"
 )
 
-const diskVariable = "EBB_SUPERVISE_DISK"
-
 // A full disk costs no restart: the run waits, and goes on when there is room.
-// It runs in a mount namespace of its own, so that its small disk is gone with
-// it.
-func TestFullDiskWaitsThenContinues(t *testing.T) {
-	if os.Getenv(diskVariable) != "" {
-		fullDiskRun(t)
-		return
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestFullDiskWaitsThenContinues$", "-test.v")
-	cmd.Env = append(os.Environ(), diskVariable+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if os.Getuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-}
+func TestFullDiskWaitsThenContinues(t *testing.T) { disktest.Run(t, 1<<20, fullDiskRun) }
 
-func fullDiskRun(t *testing.T) {
+func fullDiskRun(t *testing.T, disk string) {
 	k := newKit(t)
-	disk := filepath.Join(k.dir, "disk")
-	if err := os.Mkdir(disk, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	}()
 	ballast := filepath.Join(disk, "ballast")
 	var fill sync.Once
 	s := newSite(t, 15, func(_ *site, _ http.ResponseWriter, _ *http.Request, page int) bool {
 		if page == 5 { // somebody else fills the disk in the middle of the crawl
-			fill.Do(func() { _ = os.WriteFile(ballast, make([]byte, 2<<20), 0o600) }) // as much as there is room for
+			fill.Do(func() {
+				if err := disktest.Fill(ballast); err != nil {
+					t.Error(err)
+				}
+			})
 		}
 		return false
 	})

@@ -2,13 +2,12 @@ package crashtest_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/ebbhq/ebb/crashtest"
+	"github.com/ebbhq/ebb/disktest"
 	"github.com/ebbhq/ebb/failure"
 )
 
@@ -16,57 +15,14 @@ import (
 // its journal alone.
 const diskSize = 64 << 20
 
-// smallDisk returns a directory on a file system of diskSize.
-func smallDisk(t *testing.T) string {
-	t.Helper()
-	if disk := os.Getenv("EBB_SMALL_DISK"); disk != "" {
-		dir, err := os.MkdirTemp(disk, "ebb")
-		if err != nil {
-			t.Fatalf("EBB_SMALL_DISK: %v", err)
-		}
-		t.Cleanup(func() {
-			if err := os.RemoveAll(dir); err != nil {
-				t.Error(err)
-			}
-		})
-		return dir
-	}
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", diskSize)); err != nil {
-		t.Fatalf("a file system of 64 MiB cannot be mounted: %v; run this as root, or name a directory on an empty one in EBB_SMALL_DISK", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-// fill writes a file until nothing more fits.
-func fill(t *testing.T, path string) {
-	t.Helper()
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := make([]byte, 4096)
-	for err == nil {
-		_, err = file.Write(block)
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("filling the disk ended with %v, want %v", err, syscall.ENOSPC)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // The disk of SQLite's file is full: an enqueue is refused in clear words,
 // what was acknowledged stays, and with space everything goes on.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
-	dir := smallDisk(t)
+	disktest.Run(t, diskSize, diskFull)
+}
+
+func diskFull(t *testing.T, dir string) {
 	if err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, diskSize/2), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +43,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatalf("the enqueue was refused with %v, class %v; want %v", full, failure.Classify(full).Class, failure.DiskFull)
 	}
 	t.Logf("after %d jobs: %v", len(s.acked), full)
-	fill(t, filepath.Join(dir, "filler"))
+	s.must(disktest.Fill(filepath.Join(dir, "filler")))
 	s.until("a worker meets the full disk", func() bool { return len(crashtest.Errors(s.fleet.Lives)) > 0 })
 	for _, name := range []string{"filler", "ballast"} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
