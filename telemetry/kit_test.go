@@ -117,7 +117,7 @@ func enqueue(t *testing.T, s store.Store, jobs ...job.New) []int64 {
 
 // pass lets the bubble's time run until everybody waits again.
 func pass(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // inside a synctest bubble: virtual time
+	<-time.After(d)
 	synctest.Wait()
 }
 

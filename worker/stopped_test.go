@@ -22,13 +22,13 @@ type frozen struct {
 
 func (f *frozen) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 	if until := f.until.Load(); until != nil {
-		time.Sleep(time.Until(*until)) //nolint:forbidigo // inside a synctest bubble: virtual time
+		elapse(time.Until(*until))
 	}
 	answer, err := f.Store.Turn(ctx, t)
 	if len(answer.Claimed) > 0 && f.once.CompareAndSwap(false, true) {
 		until := time.Now().Add(27 * time.Second) // beats come later than the answer
 		f.until.Store(&until)
-		time.Sleep(25 * time.Second) //nolint:forbidigo // inside a synctest bubble: virtual time
+		elapse(25 * time.Second)
 	}
 	return answer, err
 }

@@ -32,10 +32,8 @@ func claimed(priority, n int, from time.Time) []job.Job {
 	return jobs
 }
 
-// pass lets virtual time pass.
-func pass(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // inside a synctest bubble: virtual time
-}
+// pass lets a bubble's time pass.
+func pass(d time.Duration) { <-time.After(d) }
 
 // lows returns where the first ranges of a plan begin, by priority.
 func lows(c *scanned) (at []int64) {

@@ -73,6 +73,4 @@ func status(code int) func(http.ResponseWriter, call) {
 }
 
 // pass lets virtual time pass: it is called inside synctest's bubbles alone.
-func pass(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // a bubble's time
-}
+func pass(d time.Duration) { <-time.After(d) }
