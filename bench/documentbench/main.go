@@ -10,11 +10,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/ebbhq/ebb/bench/command"
 	"github.com/ebbhq/ebb/bench/pg"
 	"github.com/ebbhq/ebb/bench/report"
 	"github.com/ebbhq/ebb/work/document/providertest"
@@ -37,37 +37,30 @@ var (
 	quick = plan{rounds: 1, documents: 400}
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "documentbench:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("documentbench", run) }
 
-func run() error {
+func run(ctx context.Context) error {
 	fast := flag.Bool("quick", false, "a short run to try the benchmark itself; its figures mean little")
 	record := flag.String("record", "", "file whose section bench:document is replaced by the result")
 	on := flag.String("on", "sqlite,postgres", "databases to run on")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	p := full
 	if *fast {
 		p = quick
 	}
 	before := report.LoadAverage()
-	found, err := measure(ctx, p, strings.Split(*on, ","))
+	var found map[string][]float64
+	err := command.Scratch("document", func(home string) (err error) {
+		found, err = measure(ctx, home, p, strings.Split(*on, ","))
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	table, targets := judge(found)
-	fmt.Fprint(os.Stdout, "\n", table, "\n", targets)
-	if *record == "" {
-		return nil
-	}
-	text := fmt.Sprintf("`make bench-document` · %s · load before %s · medians of %d rounds, %d documents each; provider %s, %d at once\n\n%s\n```\n%s```\n",
-		report.Machine(time.Now()), before, p.rounds, p.documents, latency, atOnce, table, targets)
-	return report.Section(*record, "document", text)
+	text := fmt.Sprintf("`make bench-document` · %s · load before %s · medians of %d rounds, %d documents each; provider %s, %d at once\n\n%s",
+		report.Machine(time.Now()), before, p.rounds, p.documents, latency, atOnce, table)
+	return command.Publish(*record, "document", text, targets)
 }
 
 // subject is one way to get the documents done; it returns how long that took.
@@ -78,15 +71,7 @@ type subject struct {
 
 // measure runs all subjects in interleaved rounds and returns their documents a
 // second.
-func measure(ctx context.Context, p plan, databases []string) (map[string][]float64, error) {
-	home, err := os.MkdirTemp("", "documentbench-") // TMPDIR names a disk, as a database is on one
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(home) }()
-	if err := os.Chmod(home, 0o755); err != nil { // PostgreSQL runs as nobody
-		return nil, err
-	}
+func measure(ctx context.Context, home string, p plan, databases []string) (map[string][]float64, error) {
 	provider := providertest.New(func(providertest.Call) providertest.Act {
 		return providertest.Act{Text: `{"total": 1712}`, Delay: latency}
 	})
@@ -144,7 +129,7 @@ func rounds(ctx context.Context, p plan, home string, all []subject) (map[string
 				return nil, err
 			}
 		}
-		fmt.Fprintf(os.Stderr, "round %d of %d done\n", round+1, p.rounds)
+		command.Progress("round %d of %d done", round+1, p.rounds)
 	}
 	return found, nil
 }

@@ -10,12 +10,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
-	"runtime/pprof"
 	"strings"
 	"time"
 
+	"github.com/ebbhq/ebb/bench/command"
 	"github.com/ebbhq/ebb/bench/report"
 )
 
@@ -35,14 +33,9 @@ var (
 	quick = plan{rounds: 1, plain: 40_000, jobs: 20_000, backlog: 20, slow: 2000, dead: 10_000, trickle: 2 * time.Second}
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "flowbench:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("flowbench", run) }
 
-func run() (err error) {
+func run(ctx context.Context) (err error) {
 	fast := flag.Bool("quick", false, "a short run to try the benchmark itself; its figures mean little")
 	record := flag.String("record", "", "file whose section bench:flow is replaced by the result")
 	rounds := flag.Int("rounds", 0, "interleaved rounds; 0 = the plan's")
@@ -58,28 +51,21 @@ func run() (err error) {
 	if *rounds > 0 {
 		p.rounds = *rounds
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if *profile != "" {
-		f, err := os.Create(*profile)
-		if err != nil {
-			return err
-		}
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer func() { pprof.StopCPUProfile(); _ = f.Close() }()
+	stop, err := command.Profile(*profile)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, stop()) }()
 	b := &bench{plan: p, only: *only, old: *old, before: report.LoadAverage(), results: map[string]*result{}}
-	if err := b.measure(ctx, *on); err != nil {
+	err = command.Scratch("flow", func(dir string) error {
+		b.dir = dir
+		return b.measure(ctx, *on)
+	})
+	if err != nil {
 		return err
 	}
 	text, targets := b.report()
-	fmt.Fprint(os.Stdout, "\n", text, "\n", targets)
-	if *record == "" {
-		return nil
-	}
-	return report.Section(*record, "flow", text+"\n```\n"+targets.String()+"```\n")
+	return command.Publish(*record, "flow", text, targets)
 }
 
 // bench is one run.
@@ -115,29 +101,20 @@ func (b *bench) note(d database, p part, base, with measured) {
 	}
 	r.base, r.with = append(r.base, base.value), append(r.with, with.value)
 	r.baseCPU, r.withCPU = append(r.baseCPU, base.cpu), append(r.withCPU, with.cpu)
-	progress("%s: round %d of %d: %s %s, %s %s %s; CPU %s and %s us a job", key, len(r.base), b.plan.rounds,
+	command.Progress("%s: round %d of %d: %s %s, %s %s %s; CPU %s and %s us a job", key, len(r.base), b.plan.rounds,
 		p.baseName, report.Number(base.value), p.withName, report.Number(with.value), p.unit, report.Number(base.cpu), report.Number(with.cpu))
 }
 
 // measure runs every part on every database; each round visits all of them.
 func (b *bench) measure(ctx context.Context, on string) (err error) {
-	dir, err := os.MkdirTemp("", "ebb-flow-")
-	if err != nil {
-		return err
-	}
-	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL's own user must pass
-		return err
-	}
-	b.dir = dir
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	databases, closeAll, err := open(ctx, dir, on)
+	databases, closeAll, err := open(ctx, b.dir, on)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
 	for round := range b.plan.rounds {
 		for _, p := range parts {
-			if b.only != "" && !listed(b.only, p.name) || p.name == "old" && b.old == "" {
+			if b.only != "" && !command.Listed(b.only, p.name) || p.name == "old" && b.old == "" {
 				continue
 			}
 			for _, d := range databases {
@@ -150,17 +127,4 @@ func (b *bench) measure(ctx context.Context, on string) (err error) {
 		}
 	}
 	return nil
-}
-
-func listed(list, name string) bool {
-	for entry := range strings.SplitSeq(list, ",") {
-		if entry == name {
-			return true
-		}
-	}
-	return false
-}
-
-func progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
 }

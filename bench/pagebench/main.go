@@ -11,12 +11,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ebbhq/ebb/bench/command"
 	"github.com/ebbhq/ebb/bench/pg"
 	"github.com/ebbhq/ebb/bench/report"
 	"github.com/ebbhq/ebb/store"
@@ -35,54 +35,41 @@ type timed struct {
 	median, p95, slowest float64
 }
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "pagebench:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("pagebench", run) }
 
-func run() (err error) {
+func run(ctx context.Context) (err error) {
 	jobs := flag.Int("jobs", 1_000_000, "jobs in each database")
 	rounds := flag.Int("rounds", 20, "how often each page is asked for")
 	program := flag.String("ebb", "../bin/ebb", "the program that serves")
 	on := flag.String("on", "sqlite,postgres", "databases to run on")
 	record := flag.String("record", "", "file whose section bench:pages is replaced by the result")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	before := report.LoadAverage()
-	dir, err := os.MkdirTemp("", "ebb-pages-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL's own user must pass
-		return err
-	}
 	if *program, err = filepath.Abs(*program); err != nil {
 		return err
 	}
 	table := &report.Table{Head: []string{"page", "database", "median, ms", "95 of 100, ms", "slowest, ms"}}
 	var targets report.Targets
 	var rates []string
-	for name := range strings.SplitSeq(*on, ",") {
-		rate, err := measure(ctx, dir, name, *program, *jobs, *rounds, table, &targets)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+	err = command.Scratch("pages", func(dir string) error {
+		for name := range strings.SplitSeq(*on, ",") {
+			rate, err := measure(ctx, dir, name, *program, *jobs, *rounds, table, &targets)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			rates = append(rates, rate...)
 		}
-		rates = append(rates, rate...)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	text := fmt.Sprintf("\n`make bench-pages` · %s · load average %s before · %s jobs in each database, each page asked for %d times; the slowest %d of each\n\n%s",
+	text := fmt.Sprintf("`make bench-pages` · %s · load average %s before · %s jobs in each database, each page asked for %d times; the slowest %d of each\n\n%s",
 		report.Machine(time.Now()), before, report.Number(float64(*jobs)), *rounds, shown, table)
 	for _, r := range rates {
 		targets.Note("%s", r)
 	}
-	fmt.Fprint(os.Stdout, text, "\n", targets.String())
-	if *record == "" {
-		return nil
-	}
-	return report.Section(*record, "pages", text+"\n```\n"+targets.String()+"```\n")
+	return command.Publish(*record, "pages", text, &targets)
 }
 
 // measure fills one database and asks for every page of it.
@@ -97,7 +84,7 @@ func measure(ctx context.Context, dir, name, program string, jobs, rounds int, t
 	if err := w.load(ctx, jobs); err != nil {
 		return nil, err
 	}
-	progress("%s: loaded in %s", name, time.Since(start).Round(time.Second))
+	command.Progress("%s: loaded in %s", name, time.Since(start).Round(time.Second))
 	site, err := serve(ctx, program, address, dir)
 	if err != nil {
 		return nil, err
@@ -113,7 +100,7 @@ func measure(ctx context.Context, dir, name, program string, jobs, rounds int, t
 	}
 	slices.SortStableFunc(list, func(a, b timed) int { return cmp.Compare(b.p95, a.p95) })
 	for i, t := range list {
-		progress("%s: %s: median %s, 95 of 100 %s, slowest %s ms", name, t.page, report.Number(t.median), report.Number(t.p95), report.Number(t.slowest))
+		command.Progress("%s: %s: median %s, 95 of 100 %s, slowest %s ms", name, t.page, report.Number(t.median), report.Number(t.p95), report.Number(t.slowest))
 		if i < shown {
 			table.Add("`"+t.page+"`", name, report.Number(t.median), report.Number(t.p95), report.Number(t.slowest))
 		}
@@ -161,5 +148,3 @@ func open(ctx context.Context, dir, name string) (store.Store, string, func() er
 	}
 	return nil, "", nil, fmt.Errorf("no such database; one of: sqlite, postgres")
 }
-
-func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

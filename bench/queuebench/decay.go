@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/ebbhq/ebb/bench/command"
+
 	"github.com/ebbhq/ebb/bench/child"
 	"github.com/ebbhq/ebb/bench/report"
 )
@@ -17,7 +19,7 @@ func (b *bench) lasting() []system {
 		if s.key != "ebb" && s.key != "river" {
 			continue
 		}
-		if b.plan.systems == "" || listed(b.plan.systems, s.key) {
+		if b.plan.systems == "" || command.Listed(b.plan.systems, s.key) {
 			of = append(of, s)
 		}
 	}
@@ -40,7 +42,7 @@ func (b *bench) future(ctx context.Context) error {
 				}
 				*turn.into = append(*turn.into, rate)
 			}
-			progress("future %d of %d: %s: drain %s without, %s with %s future jobs", round+1, b.plan.futureEach, s.name,
+			command.Progress("future %d of %d: %s: drain %s without, %s with %s future jobs", round+1, b.plan.futureEach, s.name,
 				last(r.plain), last(r.future), report.Number(float64(b.plan.future)))
 		}
 	}
@@ -91,7 +93,7 @@ func (b *bench) held(ctx context.Context) error {
 			}
 		}
 		b.heldRates[s.key] = rates
-		progress("held %s: %s: %s jobs/s without, %s with an open snapshot, at the end %s and %s", b.heldFor(s), s.name,
+		command.Progress("held %s: %s: %s jobs/s without, %s with an open snapshot, at the end %s and %s", b.heldFor(s), s.name,
 			report.Number(report.Mean(rates[0])), report.Number(report.Mean(rates[1])),
 			report.Number(report.Mean(tail(rates[0]))), report.Number(report.Mean(tail(rates[1]))))
 	}

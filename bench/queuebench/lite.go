@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/ebbhq/ebb/bench/command"
+
 	"github.com/ebbhq/ebb/bench/child"
 )
 
@@ -21,7 +23,7 @@ func (b *bench) sqlite(ctx context.Context) error {
 	for round := range b.plan.rounds {
 		for i := range lites {
 			s := lites[(i+round)%len(lites)]
-			if b.plan.systems != "" && !listed(b.plan.systems, s.key) {
+			if b.plan.systems != "" && !command.Listed(b.plan.systems, s.key) {
 				continue
 			}
 			if s.key == "river-sqlite" && b.riverSQLite == "" {
@@ -31,7 +33,7 @@ func (b *bench) sqlite(ctx context.Context) error {
 				return err
 			}
 			r := b.result(s.key)
-			progress("sqlite %d of %d: %s: insert %s, drain %s, fail once %s jobs/s", round+1, b.plan.rounds, s.name,
+			command.Progress("sqlite %d of %d: %s: insert %s, drain %s, fail once %s jobs/s", round+1, b.plan.rounds, s.name,
 				last(r.liteInsert), last(r.lite), last(r.liteFail))
 		}
 	}

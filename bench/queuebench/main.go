@@ -11,13 +11,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"runtime/pprof"
 	"strings"
 	"time"
 
 	"github.com/ebbhq/ebb/bench/child"
+	"github.com/ebbhq/ebb/bench/command"
 	"github.com/ebbhq/ebb/bench/pg"
 	"github.com/ebbhq/ebb/bench/queue"
 	"github.com/ebbhq/ebb/bench/report"
@@ -44,14 +43,9 @@ var (
 	quick = plan{rounds: 1, jobs: 10_000, batch: 5000, slow: 500, latencies: 50, future: 100_000, futureEach: 1, held: 10 * time.Second, lite: 10_000, liteRiver: 2000}
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "queuebench:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("queuebench", run) }
 
-func run() error {
+func run(ctx context.Context) error {
 	if len(os.Args) == 3 && os.Args[1] == "child" {
 		return serve(os.Args[2])
 	}
@@ -71,18 +65,16 @@ func run() error {
 		p.rounds = *rounds
 	}
 	p.only, p.systems = *only, *systems
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	b := &bench{plan: p, node: *node, riverSQLite: *lite, results: map[string]*result{}, loadBefore: report.LoadAverage()}
-	if err := b.measure(ctx); err != nil {
+	err := command.Scratch("queue", func(dir string) error {
+		b.dir = dir
+		return b.measure(ctx)
+	})
+	if err != nil {
 		return err
 	}
 	tables, targets := b.report()
-	fmt.Fprint(os.Stdout, "\n", tables, "\n", targets)
-	if *record == "" {
-		return nil
-	}
-	return report.Section(*record, "queue", tables+"\n```\n"+targets.String()+"```\n")
+	return command.Publish(*record, "queue", tables, targets)
 }
 
 // serve is the child's side of a Go system.
@@ -91,28 +83,16 @@ func serve(name string) error {
 	if q == nil {
 		return fmt.Errorf("child: no system %q; one of: %s", name, strings.Join(queue.Names(), ", "))
 	}
-	stop, err := profile(name)
+	// BENCH_PROFILE is for whoever looks for where the time goes.
+	path := os.Getenv("BENCH_PROFILE")
+	if path != "" {
+		path = filepath.Join(path, fmt.Sprintf("%s-%d.pprof", name, os.Getpid()))
+	}
+	stop, err := command.Profile(path)
 	if err != nil {
 		return err
 	}
 	return errors.Join(child.Serve(os.Stdin, os.Stdout, queue.NewRunner(q).Handle), stop())
-}
-
-// profile writes a processor profile of a child into the directory that
-// BENCH_PROFILE names, for whoever looks for where the time goes.
-func profile(name string) (stop func() error, err error) {
-	dir := os.Getenv("BENCH_PROFILE")
-	if dir == "" {
-		return func() error { return nil }, nil
-	}
-	f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%s-%d.pprof", name, os.Getpid())))
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, err
-	}
-	return func() error { pprof.StopCPUProfile(); return f.Close() }, nil
 }
 
 // bench is one run.
@@ -129,13 +109,6 @@ type bench struct {
 
 // measure runs every part of the plan.
 func (b *bench) measure(ctx context.Context) (err error) {
-	if b.dir, err = os.MkdirTemp("", "ebb-bench-"); err != nil {
-		return err
-	}
-	if err := os.Chmod(b.dir, 0o711); err != nil { // PostgreSQL's own user must pass
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
 	home := filepath.Join(b.dir, "pg")
 	if err := os.Mkdir(home, 0o700); err != nil {
 		return err
@@ -161,18 +134,5 @@ func (b *bench) measure(ctx context.Context) (err error) {
 }
 
 func (b *bench) wants(part string) bool {
-	return b.plan.only == "" || listed(b.plan.only, part)
-}
-
-func listed(list, name string) bool {
-	for entry := range strings.SplitSeq(list, ",") {
-		if entry == name {
-			return true
-		}
-	}
-	return false
-}
-
-func progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
+	return b.plan.only == "" || command.Listed(b.plan.only, part)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/ebbhq/ebb/bench/command"
+
 	"github.com/ebbhq/ebb/bench/child"
 	"github.com/ebbhq/ebb/bench/report"
 )
@@ -35,14 +37,14 @@ func (b *bench) rounds(ctx context.Context) error {
 	for round := range b.plan.rounds {
 		for i := range systems {
 			s := systems[(i+round)%len(systems)]
-			if b.plan.systems != "" && !listed(b.plan.systems, s.key) {
+			if b.plan.systems != "" && !command.Listed(b.plan.systems, s.key) {
 				continue
 			}
 			if err := b.round(ctx, s); err != nil {
 				return err
 			}
 			r := b.result(s.key)
-			progress("round %d of %d: %s: insert %s, drain %s, fail once %s jobs/s", round+1, b.plan.rounds, s.name,
+			command.Progress("round %d of %d: %s: insert %s, drain %s, fail once %s jobs/s", round+1, b.plan.rounds, s.name,
 				last(r.insert), last(r.drain), last(r.fail))
 		}
 	}

@@ -10,13 +10,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"runtime/pprof"
 	"strings"
-	"syscall"
-	"time"
 
+	"github.com/ebbhq/ebb/bench/command"
 	"github.com/ebbhq/ebb/bench/pg"
 	"github.com/ebbhq/ebb/bench/report"
 )
@@ -35,14 +32,9 @@ var (
 	quick = plan{rounds: 1, deliveries: 4000, slow: 1000, rate: 200, events: 600}
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "webhookbench:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("webhookbench", run) }
 
-func run() error {
+func run(ctx context.Context) (err error) {
 	fast := flag.Bool("quick", false, "a short run to try the benchmark itself; its figures mean little")
 	record := flag.String("record", "", "file whose section bench:webhook is replaced by the result")
 	rounds := flag.Int("rounds", 0, "interleaved rounds; 0 = the plan's")
@@ -60,27 +52,16 @@ func run() error {
 	if *rounds > 0 {
 		b.plan.rounds = *rounds
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if *profile != "" {
-		f, err := os.Create(*profile)
-		if err != nil {
-			return err
-		}
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
-		defer func() { pprof.StopCPUProfile(); _ = f.Close() }()
+	stop, err := command.Profile(*profile)
+	if err != nil {
+		return err
 	}
-	if err := b.measure(ctx, strings.Split(*on, ",")); err != nil {
+	defer func() { err = errors.Join(err, stop()) }()
+	if err := command.Scratch("webhook", func(dir string) error { return b.measure(ctx, dir, strings.Split(*on, ",")) }); err != nil {
 		return err
 	}
 	text, targets := b.report()
-	fmt.Fprint(os.Stdout, "\n", text, "\n", targets)
-	if *record == "" {
-		return nil
-	}
-	return report.Section(*record, "webhook", text+"\n```\n"+targets.String()+"```\n")
+	return command.Publish(*record, "webhook", text, targets)
 }
 
 // bench is one run.
@@ -106,15 +87,7 @@ type database struct {
 	fresh func(ctx context.Context) (url string, err error)
 }
 
-func (b *bench) measure(ctx context.Context, names []string) (err error) {
-	dir, err := os.MkdirTemp("", "ebb-webhook-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL's own user must pass
-		return err
-	}
+func (b *bench) measure(ctx context.Context, dir string, names []string) (err error) {
 	databases, end, err := open(ctx, dir, names)
 	if err != nil {
 		return err
@@ -176,7 +149,7 @@ func (b *bench) bareRound(ctx context.Context, to *receiver, round int) error {
 		return fmt.Errorf("bare loop: %w", err)
 	}
 	b.bare, b.slow = append(b.bare, rate), append(b.slow, patiently)
-	progress("round %d: bare loop: %s a second, of %s each %s", round+1, report.Number(rate), slow, report.Number(patiently))
+	command.Progress("round %d: bare loop: %s a second, of %s each %s", round+1, report.Number(rate), slow, report.Number(patiently))
 	_, err = to.taken(ctx)
 	return err
 }
@@ -216,11 +189,7 @@ func (b *bench) round(ctx context.Context, d database, to *receiver, round int) 
 		return errors.Join(err, fmt.Errorf("received %d of %d", len(ages), b.plan.events))
 	}
 	r.drains, r.slow, r.ages = append(r.drains, rate), append(r.slow, patiently), append(r.ages, ages)
-	progress("round %d: %s: %s a second, of %s each %s; at %d/s p50 %s ms, p95 %s ms", round+1, d.name, report.Number(rate), slow, report.Number(patiently), b.plan.rate,
+	command.Progress("round %d: %s: %s a second, of %s each %s; at %d/s p50 %s ms, p95 %s ms", round+1, d.name, report.Number(rate), slow, report.Number(patiently), b.plan.rate,
 		report.Number(report.Quantile(ages, 0.5)), report.Number(report.Quantile(ages, 0.95)))
 	return nil
-}
-
-func progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%s  %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
 }
