@@ -56,6 +56,7 @@ func run(ctx context.Context) error {
 	rounds := flag.Int("rounds", 0, "interleaved rounds; 0 = the plan's")
 	only := flag.String("only", "", "parts to run: rounds,future,held,sqlite; empty = all")
 	systems := flag.String("systems", "", "systems to run, such as ebb,river; empty = all")
+	held := flag.Duration("held", 0, "how long the load lasts with and without an open snapshot; 0 = the plan's")
 	flag.Parse()
 	p := full
 	if *fast {
@@ -63,6 +64,9 @@ func run(ctx context.Context) error {
 	}
 	if *rounds > 0 {
 		p.rounds = *rounds
+	}
+	if *held > 0 {
+		p.held = *held
 	}
 	p.only, p.systems = *only, *systems
 	b := &bench{plan: p, node: *node, riverSQLite: *lite, results: map[string]*result{}, loadBefore: report.LoadAverage()}

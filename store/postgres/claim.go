@@ -53,24 +53,38 @@ func (w *turning) claimOne(c *claiming) {
 	if w.now.IsZero() {
 		c.scan = s.scans.begin(c.Queue, c.Kinds)
 	}
+	if c.scan.beside {
+		s.lookBeside(c)
+	}
 	r := &c.scan.ranges
 	args := []any{
 		w.process, c.Queue, c.Kinds, c.Limit, nullable(w.now), r.priorities, r.lowAt, r.lowSeq, r.highAt, r.highSeqs,
 	}
-	w.batch.Queue(statement("claim"), args...).Query(func(rows pgx.Rows) error {
-		// Answers come in the order of statements: the time since the one
-		// before is what this one took.
-		began := time.Now()
-		if err := eachRow(rows, w.claimed(c)); err != nil {
-			return err
-		}
+	looks := c.scan.lane != nil && (c.scan.whole || c.scan.behind)
+	began := &w.entered
+	if looks && w.batch.Len() > 1 { // more than entering came before it
+		began = w.time()
+	}
+	w.query("claim", args, w.claimed(c))
+	ended := began
+	if looks {
+		ended = w.time()
+	}
+	w.then = append(w.then, func() {
 		c.jobs = ordered(c.jobs)
 		s.lastClaim.Store(int64(len(c.jobs)))
-		if again := s.scans.end(c.scan, c.jobs, len(c.jobs) >= c.Limit, w.clock, time.Since(began)); again > 0 {
+		if again := s.scans.end(c.scan, c.jobs, len(c.jobs) >= c.Limit, w.clock, ended.Sub(*began)); again > 0 {
 			s.wakes.localAfter(again)
 		}
-		return nil
 	})
+}
+
+// time asks for the database's clock at this place of the batch. Ours would not
+// do: answers come together when the last statement is done.
+func (w *turning) time() *time.Time {
+	at := new(time.Time)
+	w.batch.Queue(statement("clock")).QueryRow(func(r pgx.Row) error { return r.Scan(at) })
+	return at
 }
 
 // ordered returns the jobs in the order of claims. They come by where their
@@ -149,6 +163,7 @@ func (w *turning) claimAgain(ctx context.Context) error {
 	if err := s.send(ctx, next.batch); err != nil {
 		return err
 	}
+	next.ended()
 	for i, c := range again {
 		c.jobs = next.claims[i].jobs
 	}

@@ -34,6 +34,7 @@ func planRows(t *testing.T) int {
 var hot = map[string][]string{
 	"claim":         {"ebb_job_ready"},
 	"claim_strict":  {"ebb_job_ready", "ebb_job_pkey"},
+	"look_behind":   {"ebb_job_ready"},
 	"begin":         {"ebb_job_pkey"},
 	"release":       {"ebb_job_pkey"},
 	"succeed_fresh": {"ebb_job_pkey"},

@@ -24,6 +24,7 @@ import (
 // dear, both wait: a claim that finds too little owes a look to the next, so
 // that a job that comes into an idle queue does not wait for it, and wakes its
 // worker for that; and all looks may take one part in sweepShare of the time.
+// A look that would keep a turn waiting is taken beside it (look.go).
 //
 // A claim with a now of its own always looks at everything: its clock says
 // nothing about what others have committed.
@@ -32,6 +33,8 @@ const (
 	// cheap is a look that may be taken at any time. A dearer one would be
 	// noticed by a job that starts in an idle queue: it waits for its share.
 	cheap = 250 * time.Microsecond
+	// dear is a look that no turn waits for.
+	dear = 5 * time.Millisecond
 	// behind is how far before the clock a claim that found everything begins
 	// the next time: transactions as short as this commit in any order.
 	behind = 100 * time.Millisecond
@@ -61,6 +64,7 @@ type lane struct {
 	lowered int           // how often lower moved it back
 	sweptAt time.Time     // when a claim last looked at everything
 	cost    time.Duration // of that look
+	looking bool          // a look beside the turns is under way
 	owed    bool          // the last claim found too little and did not look
 	backlog bool          // the last claim found all that it asked for
 }
@@ -70,6 +74,7 @@ type scanned struct {
 	lane    *lane // nil = remembers nothing
 	whole   bool  // from the start
 	behind  bool  // looks behind when it finds too little
+	beside  bool  // the look that is due is to be taken beside the turn
 	lowered int
 	ranges  ranges
 }
@@ -111,8 +116,14 @@ func (s *scans) begin(queue string, kinds []string) *scanned {
 	}
 	c := &scanned{lane: l, lowered: l.lowered}
 	may := l.cost <= cheap || l.owed || l.backlog
-	c.whole = may && time.Since(l.sweptAt) >= max(s.every, l.rest())
-	c.behind = may && !c.whole && l.mayLook() <= 0
+	switch {
+	case l.cost > dear:
+		c.beside = may && !l.looking && l.mayLook() <= 0
+		l.looking = l.looking || c.beside
+	default:
+		c.whole = may && time.Since(l.sweptAt) >= max(s.every, l.rest())
+		c.behind = may && !c.whole && l.mayLook() <= 0
+	}
 	for p := range levels {
 		low := l.at[p]
 		if c.whole {
@@ -161,7 +172,7 @@ func (s *scans) end(c *scanned, jobs []job.Job, full bool, now time.Time, took t
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := c.lane
-	l.backlog, l.owed = full, !full && !c.whole && !c.behind
+	l.backlog, l.owed = full, !full && !c.whole && !c.behind && !c.beside
 	if l.owed {
 		again = max(l.mayLook(), cheap)
 	}
@@ -188,15 +199,20 @@ func (s *scans) end(c *scanned, jobs []job.Job, full bool, now time.Time, took t
 	return again
 }
 
-// forget begins anew: a claim failed, and may or may not have happened.
+// forget begins anew: a claim failed, and may or may not have happened. Where
+// that is dear, a look beside the next turn does.
 func (s *scans) forget(c *scanned) {
 	if c.lane == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.lane.at, c.lane.sweptAt, c.lane.owed = [levels]place{}, time.Time{}, true
-	c.lane.lowered++
+	l := c.lane
+	l.sweptAt, l.owed = time.Time{}, true
+	if l.cost <= dear {
+		l.at = [levels]place{}
+	}
+	l.lowered++
 }
 
 // lower moves the queues' places back to before the given ones: something was
@@ -243,7 +259,7 @@ func (s *scans) dueFrom(queues []string) time.Time {
 		if !slices.Contains(queues, l.queue) {
 			continue
 		}
-		if l.mayLook() <= 0 {
+		if l.cost <= dear && l.mayLook() <= 0 {
 			return time.Time{}
 		}
 		for _, at := range l.at {

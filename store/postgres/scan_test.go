@@ -82,8 +82,8 @@ func TestAFullClaimIsFollowedFromItsEnd(t *testing.T) {
 func TestWhatLiesBehindIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scans{every: time.Second}
-		s.end(s.begin("q", nil), claimed(0, 5, time.Now()), true, time.Now(), 10*time.Millisecond)
-		pass(199 * time.Millisecond)
+		s.end(s.begin("q", nil), claimed(0, 5, time.Now()), true, time.Now(), 4*time.Millisecond)
+		pass(79 * time.Millisecond)
 		if c := s.begin("q", nil); c.behind {
 			t.Error("looked behind before twenty times the cost had passed")
 		}
@@ -96,7 +96,7 @@ func TestWhatLiesBehindIsLookedAt(t *testing.T) {
 		if c.ranges.lowAt[at] != never || c.ranges.highAt[at] != c.ranges.lowAt[0] || c.ranges.highSeqs[at] != c.ranges.lowSeq[0] {
 			t.Errorf("behind: %+v, want from the start to where the first range begins", c.ranges)
 		}
-		pass(800 * time.Millisecond)
+		pass(920 * time.Millisecond)
 		if c := s.begin("q", nil); !c.whole {
 			t.Error("a backlog hides what is behind for more than Sweep")
 		}
@@ -146,17 +146,67 @@ func TestADearLookIsOwed(t *testing.T) {
 	})
 }
 
-func TestADearLookIsRare(t *testing.T) {
+// TestADearLookIsRareAndBesideTheTurns: it gets its share of the time, one at
+// a time, and no claim waits for it.
+func TestADearLookIsRareAndBesideTheTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scans{every: time.Second}
-		s.end(s.begin("q", nil), claimed(0, 5, time.Now()), true, time.Now(), 5*time.Second)
+		now := time.Now()
+		s.end(s.begin("q", nil), claimed(0, 5, now), true, now, 5*time.Second)
 		pass(99 * time.Second)
-		if c := s.begin("q", nil); c.whole || c.behind {
+		if c := s.begin("q", nil); c.whole || c.behind || c.beside {
 			t.Error("a look that takes 5 s was repeated within 100 s")
 		}
 		pass(time.Second)
+		c := s.begin("q", nil)
+		if c.whole || c.behind || !c.beside {
+			t.Fatalf("after them: %+v, want a look beside the turn", c)
+		}
+		if again := s.begin("q", nil); again.beside {
+			t.Error("a second look while the first is under way")
+		}
+		if r := s.behind(c.lane); len(r.priorities) != 1 || r.lowAt[0] != never || r.highAt[0] != micros(now.Add(4*time.Microsecond)) || r.highSeqs[0] != 5 {
+			t.Errorf("looks at %+v, want what lies behind the five claimed of priority 0", r)
+		}
+		s.looked(c.lane, map[int]place{0: {due: now.Add(-time.Hour), seq: 3}}, 4*time.Second, nil)
+		if next := s.begin("q", nil); next.beside || next.ranges.lowAt[0] != micros(now.Add(-time.Hour)) || next.ranges.lowSeq[0] != 2 {
+			t.Errorf("after a job was found: %+v, want a claim that begins just before it", next)
+		}
+		pass(80 * time.Second)
+		if c = s.begin("q", nil); !c.beside {
+			t.Error("the cost of the look beside the turns does not count")
+		}
+		s.looked(c.lane, nil, time.Millisecond, errors.New("cut off"))
+		if c.lane.cost != 4*time.Second {
+			t.Errorf("a look that failed after 1 ms is taken to cost %s", c.lane.cost)
+		}
+		pass(80 * time.Second)
+		s.looked(s.begin("q", nil).lane, nil, 100*time.Microsecond, nil)
+		pass(time.Second)
 		if c := s.begin("q", nil); !c.whole {
-			t.Error("and not after them")
+			t.Errorf("vacuum came, the look is cheap again: %+v, want it in the turn", c)
+		}
+	})
+}
+
+// TestADearBeginningIsKept: what failed or idles does not walk over millions
+// of dead entries.
+func TestADearBeginningIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scans{every: time.Second}
+		now := time.Now()
+		c := s.begin("q", nil)
+		s.end(c, claimed(0, 5, now), true, now, 5*time.Second)
+		s.forget(s.begin("q", nil))
+		next := s.begin("q", nil)
+		if next.whole || !next.beside || next.ranges.lowSeq[0] != 5 {
+			t.Errorf("after a failed claim: %+v, want it to go on and a look beside it", next)
+		}
+		s.looked(next.lane, nil, 5*time.Second, nil)
+		s.end(s.begin("q", nil), nil, false, now.Add(time.Second), 0)
+		pass(time.Hour)
+		if from := s.dueFrom([]string{"q"}); !from.Equal(now.Add(time.Second - behind)) {
+			t.Errorf("the next due time is looked for from %s, want from where claims have come to", from)
 		}
 	})
 }

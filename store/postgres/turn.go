@@ -26,8 +26,10 @@ type turning struct {
 
 	present  bool      // the process is registered
 	clock    time.Time // the transaction's
+	entered  time.Time // by the database's clock
 	strict   []string  // strict queues among those asked for
 	claims   []*claiming
+	then     []func() // to be done when the turn is
 	requeued wish
 	early    time.Duration    // least delay below 0 among what was settled to queued
 	released map[string]place // by queue: the earliest that went back
@@ -101,6 +103,7 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 
 // after tells claims and other processes what became claimable.
 func (w *turning) after() {
+	w.ended()
 	w.store.scans.lower(w.released)
 	if w.early < 0 {
 		now := w.exact
@@ -120,6 +123,13 @@ func (w *turning) after() {
 	}
 }
 
+// ended does what waits for the turn's end.
+func (w *turning) ended() {
+	for _, do := range w.then {
+		do()
+	}
+}
+
 func (s *Store) turning(process int64, now time.Time) *turning {
 	return &turning{store: s, process: process, now: store.Instant(now), exact: now, batch: &pgx.Batch{}, released: map[string]place{}}
 }
@@ -136,7 +146,7 @@ func (w *turning) enter(claims []store.Claim) {
 		queues = append(queues, c.Queue)
 	}
 	w.batch.Queue(statement("enter"), w.process, queues).QueryRow(func(r pgx.Row) error {
-		return r.Scan(nil, &w.present, &w.clock, &w.strict, &w.noted)
+		return r.Scan(nil, &w.present, &w.clock, &w.strict, &w.noted, &w.entered)
 	})
 }
 

@@ -65,7 +65,9 @@ func (w *wakes) start(s *Store, config *pgx.ConnConfig) {
 
 // stop sends what is due and closes every channel.
 func (w *wakes) stop() {
+	w.mu.Lock()
 	w.end()
+	w.mu.Unlock()
 	w.all.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,6 +101,15 @@ func (s *Store) Wakes(ctx context.Context) (<-chan struct{}, error) {
 		w.all.Go(w.listen)
 	}
 	return ch, nil
+}
+
+// beside runs f on a goroutine that ends before the store is closed.
+func (w *wakes) beside(f func(ctx context.Context)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended.Err() == nil {
+		w.all.Go(func() { f(w.ended) })
+	}
 }
 
 // local wakes who waits in this process.

@@ -6,7 +6,11 @@ SELECT pg_advisory_xact_lock_shared(1700946274, ($1::bigint & 2147483647)::int),
        EXISTS (SELECT FROM ebb_process WHERE id = $1),
        now(),
        ARRAY (SELECT name FROM ebb_queue WHERE strict AND name = ANY ($2::text[])),
-       EXISTS (SELECT FROM ebb_note)
+       EXISTS (SELECT FROM ebb_note),
+       clock_timestamp()
+
+-- name: clock
+SELECT clock_timestamp()
 
 -- name: begin
 -- $1 process, $2 and $3 leases, $4 now. What has begun is answered again.
@@ -88,6 +92,22 @@ UPDATE ebb_job j
    SET process = $1, leased_at = coalesce($5, now()), epoch = epoch + 1, begun = crashes IS NULL OR crashes < 2
  WHERE j.ctid = ANY ((SELECT tids FROM picked)::tid[])
 RETURNING /*j.moved*/, j.begun
+
+-- name: look_behind
+-- $2 queue, $3 kinds; the arrays are places, one for each priority. What is the
+-- first before each of them that a claim would take? It locks nothing.
+SELECT range.priority, found.due_at, found.seq
+  FROM unnest($1::smallint[], $4::timestamptz[], $5::bigint[]) AS range (priority, at, seq)
+ CROSS JOIN LATERAL (
+    SELECT due_at, seq
+      FROM ebb_job
+     WHERE queue_number = (SELECT number FROM ebb_queue WHERE name = $2) AND priority = range.priority
+       AND (due_at, seq) <= (range.at, range.seq)
+       AND lane IS NULL AND blocked IS NULL
+       AND process IS NULL AND kind = ANY (/*kinds*/)
+       AND (deadline_at IS NULL OR deadline_at >= now())
+     ORDER BY due_at, seq
+     LIMIT 1) AS found
 
 -- name: lock_strict
 -- Who claims from strict queues waits here for who did before.
