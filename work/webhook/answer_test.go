@@ -240,6 +240,11 @@ func TestRetryAfter(t *testing.T) {
 		{"longer than the schedule", 503, "300", 5 * time.Minute, 5*time.Minute + time.Second, 5 * time.Minute},
 		{"shorter", 429, "10", 48 * time.Second, 73 * time.Second, 10 * time.Second},
 		{"beyond what is honoured", 429, "86400", 15 * time.Minute, 15*time.Minute + time.Second, 15 * time.Minute},
+		{"negative", 429, "-5", 48 * time.Second, 73 * time.Second, 0},
+		{"no number", 429, "soon", 48 * time.Second, 73 * time.Second, 0},
+		{"more seconds than there are", 503, "99999999999999999999", 48 * time.Second, 73 * time.Second, 0},
+		{"the year 9999", 503, "Fri, 31 Dec 9999 23:59:59 GMT", 48 * time.Second, 73 * time.Second, 0},
+		{"a date in the past", 503, "Sun, 06 Nov 1994 08:49:37 GMT", 48 * time.Second, 73 * time.Second, 0},
 		{"not of these two", 500, "300", 48 * time.Second, 73 * time.Second, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -77,13 +77,14 @@ const (
 	maxKeptValue   = 256
 )
 
-func redact(h http.Header, own []string) map[string]string {
+func redact(h http.Header, to *destination, own []string) map[string]string {
 	kept := make(map[string]string, len(h))
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		if len(kept) == maxKeptHeaders {
 			break
 		}
 		value := strings.Join(h[name], ", ")
+		value = to.excerpt(value, len(value))
 		low := strings.ToLower(name)
 		secret := slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(low, w) }) ||
 			slices.ContainsFunc(own, func(n string) bool { return strings.EqualFold(n, name) })
@@ -98,13 +99,54 @@ func redact(h http.Header, own []string) map[string]string {
 	return kept
 }
 
+// minSecretText is the least length of a header's value that is looked for in
+// answers: shorter ones are in every text.
+const minSecretText = 6
+
+// learn gathers the secrets of the headers: their values, and of those such as
+// "Bearer TOKEN" the second part too.
+func (d *destination) learn() {
+	for _, value := range d.headers {
+		_, part, _ := strings.Cut(value, " ")
+		for _, v := range []string{value, part} {
+			if len(v) >= minSecretText {
+				d.secrets = append(d.secrets, v)
+			}
+		}
+	}
+	slices.SortFunc(d.secrets, func(a, b string) int { return len(b) - len(a) })
+	if len(d.secrets) > 0 {
+		d.longest = len(d.secrets[0])
+	}
+}
+
+// excerpt is what is kept of an answer's first most bytes: endpoints that send
+// back what they were sent do not bring secrets into the log. The text goes on
+// for the longest of them, so that none is cut in two.
+func (d *destination) excerpt(text string, most int) string {
+	if d.longest == 0 {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < min(len(text), most); {
+		if k := slices.IndexFunc(d.secrets, func(v string) bool { return strings.HasPrefix(text[i:], v) }); k >= 0 {
+			b.WriteString(Redacted)
+			i += len(d.secrets[k])
+			continue
+		}
+		b.WriteByte(text[i])
+		i++
+	}
+	return b.String()
+}
+
 // headers keeps those of a failed call, as far as it came.
-func (a *Attempt) headers(req *http.Request, resp *http.Response, own []string) {
+func (a *Attempt) headers(req *http.Request, resp *http.Response, to *destination) {
 	if req != nil {
-		a.RequestHeaders = redact(req.Header, own)
+		a.RequestHeaders = redact(req.Header, to, to.doc.HeaderNames)
 	}
 	if resp != nil {
-		a.ResponseHeaders = redact(resp.Header, nil)
+		a.ResponseHeaders = redact(resp.Header, to, nil)
 	}
 }
 

@@ -22,6 +22,8 @@ type destination struct {
 	doc     *endpointDoc
 	signers []signer
 	headers map[string]string
+	secrets []string // of the headers, longest first: what an answer may send back
+	longest int      // of the secrets, in bytes
 	readAt  time.Time
 }
 
@@ -70,11 +72,13 @@ func (c *cache) destination(ctx context.Context, id string) (*destination, error
 	}
 	next := &destination{doc: doc, readAt: now}
 	if d != nil && d.doc.version == doc.version {
-		next.signers, next.headers = d.signers, d.headers
+		next.signers, next.headers, next.secrets, next.longest = d.signers, d.headers, d.secrets, d.longest
 	} else if next.signers, err = s.signers(doc); err != nil {
 		return nil, &sealError{err}
 	} else if next.headers, err = s.openHeaders(doc); err != nil {
 		return nil, &sealError{err}
+	} else {
+		next.learn()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

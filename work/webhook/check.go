@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -24,6 +25,8 @@ func (s *Service) checkURL(text string) error {
 		return invalid("endpoint: url %q: must begin with https://", text)
 	case u.Hostname() == "":
 		return invalid("endpoint: url %q: has no host", text)
+	case numeric(u.Hostname()):
+		return invalid("endpoint: url %q: host %q: write an address as four numbers with dots, such as 192.0.2.1, or in brackets", text, u.Hostname())
 	case u.User != nil:
 		return invalid("endpoint: url: has a user in it; give a header Authorization instead, which is kept sealed")
 	case u.Fragment != "":
@@ -37,11 +40,35 @@ func (s *Service) checkURL(text string) error {
 	return nil
 }
 
+// numeric reports whether a host is an address in a form that some resolvers
+// and proxies understand (2130706433, 0x7f.1, 127.1, 127.0.0.1.) and that is
+// none to us: what cannot be judged is not called.
+func numeric(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return false
+	}
+	host = strings.TrimSuffix(host, ".")
+	last := strings.ToLower(host[strings.LastIndexByte(host, '.')+1:])
+	if hex, ok := strings.CutPrefix(last, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return last != "" && strings.Trim(last, "0123456789") == ""
+}
+
 const (
-	maxTypes   = 500
-	maxHeaders = 50
-	maxOwner   = 256
+	maxTypes       = 500
+	maxHeaders     = 50
+	maxHeaderBytes = 16 << 10 // of all names and values
+	maxOwner       = 256
+	maxText        = 2048 // of a description or a reason
 )
+
+func checkText(name, text string) error {
+	if len(text) > maxText || strings.ContainsRune(text, 0) || strings.ToValidUTF8(text, "") != text {
+		return invalid("endpoint: %s: must be UTF-8 without zero bytes, %d bytes at most", name, maxText)
+	}
+	return nil
+}
 
 func checkTypes(types []string) error {
 	if len(types) > maxTypes {
@@ -95,9 +122,15 @@ func checkHeaders(headers map[string]string) error {
 	if len(headers) > maxHeaders {
 		return invalid("endpoint: %d headers; at most %d", len(headers), maxHeaders)
 	}
+	size, seen := 0, map[string]string{}
 	for name, value := range headers {
 		canonical := http.CanonicalHeaderKey(name)
+		other, twice := seen[canonical]
+		seen[canonical] = name
+		size += len(name) + len(value)
 		switch {
+		case twice:
+			return invalid("endpoint: headers %s and %s: are the same; give one", min(name, other), max(name, other))
 		case !httpguts.ValidHeaderFieldName(name):
 			return invalid("endpoint: header %q: is no name of a header", name)
 		case !httpguts.ValidHeaderFieldValue(value):
@@ -105,6 +138,9 @@ func checkHeaders(headers map[string]string) error {
 		case reserved[canonical] || strings.HasPrefix(canonical, "Webhook-"):
 			return invalid("endpoint: header %s: is the sender's own; leave it out", canonical)
 		}
+	}
+	if size > maxHeaderBytes {
+		return invalid("endpoint: headers: have %d bytes; at most %d in all", size, maxHeaderBytes)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (s *Service) attempt(ctx context.Context, a *Attempt, to *destination, e *e
 	var resp *http.Response
 	defer func() { // a success is kept with little
 		if err != nil {
-			a.headers(req, resp, to.doc.HeaderNames)
+			a.headers(req, resp, to)
 		}
 	}()
 	req, err = http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace.hooks()), http.MethodPost, to.doc.URL, bytes.NewReader(payload))
@@ -87,23 +87,35 @@ func (s *Service) attempt(ctx context.Context, a *Attempt, to *destination, e *e
 		if denied(err) {
 			return failure.New(failure.PolicyDenied, "address", err)
 		}
-		return failure.During(trace.phase(), err)
+		return broken(trace.phase(), err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	a.Status, a.Proto = resp.StatusCode, resp.Proto
-	err = s.read(a, resp.Body)
+	if resp.StatusCode >= http.StatusOK { // what follows a 101 is no answer
+		err = s.read(a, resp.Body, to)
+	}
 	if f, failed := failure.Response(resp, s.config.Machine.Now()); failed {
 		return &failure.Error{Failure: judge(f)}
 	}
-	if resp.StatusCode < http.StatusOK { // 101: the endpoint wants to talk about something else
+	if resp.StatusCode < http.StatusOK { // the endpoint wants to talk about something else
 		f := failure.Of(failure.Rejected)
 		f.Status, f.Err = resp.StatusCode, fmt.Errorf("http status %d", resp.StatusCode)
 		return &failure.Error{Failure: f}
 	}
 	if err != nil && !garbled(err) {
-		return failure.During(failure.PhaseBody, err)
+		return broken(failure.PhaseBody, err)
 	}
 	return nil
+}
+
+// broken is a call that failed on its way. What nobody knows better is an
+// answer against the protocol: the endpoint's fault, as a hang-up is.
+func broken(phase failure.Phase, err error) error {
+	err = failure.During(phase, err)
+	if failure.Classify(err).Class == failure.Plain {
+		return failure.New(failure.Reset, "protocol", err)
+	}
+	return err
 }
 
 // garbled reports whether the answer came whole and could not be unpacked: the
@@ -124,16 +136,16 @@ func judge(f failure.Failure) failure.Failure {
 // read takes in the answer up to its limits: an excerpt to keep, the rest so
 // that the connection can be used again. The body is decompressed already.
 // What is over the limit is not waited for: the status has decided.
-func (s *Service) read(a *Attempt, body io.Reader) error {
+func (s *Service) read(a *Attempt, body io.Reader, to *destination) error {
 	var excerpt bytes.Buffer
 	limited := io.LimitReader(body, s.config.MaxResponse)
-	n, err := io.Copy(&excerpt, io.LimitReader(limited, int64(s.config.Excerpt)))
+	n, err := io.Copy(&excerpt, io.LimitReader(limited, int64(s.config.Excerpt+to.longest)))
 	if err == nil {
 		var rest int64
 		rest, err = io.Copy(io.Discard, limited)
 		n += rest
 	}
-	a.Size, a.Excerpt = n, excerpt.String()
+	a.Size, a.Excerpt = n, to.excerpt(excerpt.String(), s.config.Excerpt)
 	if err == nil && n == s.config.MaxResponse {
 		var one [1]byte
 		more, _ := body.Read(one[:])

@@ -114,7 +114,7 @@ func ownerRef(owner string) string { return "owner:" + owner }
 // Add adds an endpoint and returns it with its secret: this once, in the
 // clear.
 func (s *Service) Add(ctx context.Context, n NewEndpoint) (Endpoint, string, error) {
-	if err := errors.Join(s.checkURL(n.URL), checkTypes(n.Types), checkHeaders(n.Headers), checkOwner(n.Owner), s.policyFor(n.Policy)); err != nil {
+	if err := errors.Join(s.checkURL(n.URL), checkTypes(n.Types), checkHeaders(n.Headers), checkOwner(n.Owner), checkText("description", n.Description), s.policyFor(n.Policy)); err != nil {
 		return Endpoint{}, "", err
 	}
 	now := s.now()
@@ -191,6 +191,9 @@ func (s *Service) Update(ctx context.Context, id string, c Change) (Endpoint, er
 			doc.URL = *c.URL
 		}
 		if c.Description != nil {
+			if err := checkText("description", *c.Description); err != nil {
+				return err
+			}
 			doc.Description = *c.Description
 		}
 		if c.Types != nil {
@@ -268,6 +271,12 @@ func (s *Service) Rotate(ctx context.Context, id string, overlap time.Duration) 
 			}
 			if old.ExpiresAt.After(now) {
 				kept = append(kept, old)
+			}
+		}
+		if len(kept) > maxSecrets {
+			return &saidError{
+				text: fmt.Sprintf("webhook: endpoint: %s: %d secrets sign already, the first of them until %s; rotate with a shorter overlap, or a negative one to stop them at once",
+					id, len(kept)-1, kept[len(kept)-1].ExpiresAt.UTC().Format(time.RFC3339)), is: ErrState,
 			}
 		}
 		doc.Secrets = kept

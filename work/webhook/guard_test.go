@@ -55,7 +55,7 @@ func TestInsideIsNotCalled(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1) }))
 	defer server.Close()
 	port := strings.TrimPrefix(server.URL, "http://127.0.0.1:")
-	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433.nonesuch.invalid", "127.1", "0.0.0.0"} {
+	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433.nonesuch.invalid", "localhost.", "0.0.0.0", "[::]", "[::1]", "[fe80::1%25lo]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]"} {
 		t.Run(host, func(t *testing.T) {
 			r := newRig(t, func(c *Config, _ *worker.Config) { c.AllowNetworks = nil })
 			r.add(NewEndpoint{URL: "http://" + host + ":" + port})
@@ -97,11 +97,23 @@ func TestProxy(t *testing.T) {
 		c.Proxy, _ = url.Parse(proxy.URL)
 	})
 	through.add(NewEndpoint{URL: "http://hooks.example/", Types: []string{"out"}})
-	through.add(NewEndpoint{URL: "http://10.0.0.1/", Types: []string{"in"}})
 	through.await(through.send(Message{Type: "out", Payload: []byte(`{}`)}).Deliveries[0].ID, "succeeded")
-	d := through.await(through.send(Message{Type: "in", Payload: []byte(`{}`)}).Deliveries[0].ID, "failed")
-	if proxied.Load() != 1 || d.LastClass != "policy_denied" {
-		t.Errorf("the proxy was called %d times, the inner delivery is %s", proxied.Load(), d.LastClass)
+	for i, host := range []string{"10.0.0.1", "[::1]", "[fe80::1%25lo]", "[::ffff:10.0.0.1]"} {
+		kind := fmt.Sprint("in-", i)
+		through.add(NewEndpoint{URL: "http://" + host + "/", Types: []string{kind}})
+		d := through.await(through.send(Message{Type: kind, Payload: []byte(`{}`)}).Deliveries[0].ID, "failed")
+		if d.LastClass != "policy_denied" {
+			t.Errorf("%s: %s %s", host, d.LastClass, d.LastError)
+		}
+	}
+	if n := proxied.Load(); n != 1 {
+		t.Errorf("the proxy was called %d times, want once", n)
+	}
+	// Endpoints of before hosts were checked: a proxy might read these.
+	for _, host := range []string{"2130706433", "0x7f.1", "127.1", "127.0.0.1."} {
+		if err := through.config.literal(host); !denied(err) {
+			t.Errorf("%s may be asked of the proxy (%v)", host, err)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 type streak struct {
 	okAt     time.Time // the last success; zero = none
 	failedAt time.Time // the first failure after it; zero = none
+	lastAt   time.Time // the last failure
 	failures int       // since okAt
 	gone     bool
 }
@@ -52,6 +53,7 @@ func (w *watch) saw(endpoint string, err error, now time.Time) {
 	if k.failures++; k.failedAt.IsZero() {
 		k.failedAt = now
 	}
+	k.lastAt = now
 	k.gone = k.gone || failure.Classify(err).Class == failure.Gone
 }
 
@@ -94,6 +96,7 @@ func (w *watch) take() map[string]*streak {
 type healthDoc struct {
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	Failures     int       `json:"failures,omitempty"`
+	FailedAt     time.Time `json:"failed_at,omitzero"`   // the last of them
 	EnabledAt    time.Time `json:"enabled_at,omitzero"`  // by the last Resume of a disabled one
 	DisabledAt   time.Time `json:"disabled_at,omitzero"` // its owner was told
 
@@ -136,13 +139,16 @@ func (s *Service) healths(ctx context.Context, docs []*endpointDoc) (map[string]
 // heed adds to what is remembered what was seen.
 func (h *healthDoc) heed(k *streak) (changed bool) {
 	if !k.okAt.IsZero() && !h.FailingSince.IsZero() && !k.okAt.Before(h.FailingSince) {
-		h.FailingSince, h.Failures, changed = time.Time{}, 0, true
+		h.FailingSince, h.FailedAt, h.Failures, changed = time.Time{}, time.Time{}, 0, true
 	}
 	if k.failures > 0 {
 		if h.FailingSince.IsZero() {
 			h.FailingSince = k.failedAt
 		}
 		h.Failures += k.failures
+		if k.lastAt.After(h.FailedAt) {
+			h.FailedAt = k.lastAt
+		}
 		changed = true
 	}
 	return changed
@@ -222,6 +228,9 @@ func (w *watch) giveBack(id string, old *streak) {
 		k.okAt, k.failures, k.gone = old.okAt, k.failures+old.failures, k.gone || old.gone
 		if !old.failedAt.IsZero() {
 			k.failedAt = old.failedAt
+		}
+		if old.lastAt.After(k.lastAt) {
+			k.lastAt = old.lastAt
 		}
 	}
 }

@@ -20,6 +20,10 @@ const (
 	maxSecret    = 64
 )
 
+// maxSecrets is how many may sign at once: each call carries a signature by
+// every one.
+const maxSecrets = 10
+
 // DefaultOverlap is how long the secret before signs too after a rotation.
 const DefaultOverlap = 24 * time.Hour
 

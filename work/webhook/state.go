@@ -130,6 +130,9 @@ func stateOf(g *store.Gate, d *endpointDoc, now time.Time) (State, string, time.
 // zero, until it is resumed. Waiting so costs nothing: neither attempts nor
 // the time that a delivery may be held.
 func (s *Service) Pause(ctx context.Context, id, reason string, until time.Time) (Endpoint, error) {
+	if err := checkText("reason", reason); err != nil {
+		return Endpoint{}, err
+	}
 	if _, err := s.endpoint(ctx, id); err != nil {
 		return Endpoint{}, err
 	}
@@ -174,6 +177,9 @@ func (s *Service) Resume(ctx context.Context, id string, keepParked bool) (Endpo
 // Disable stops an endpoint. Its deliveries are parked: kept, listed, and
 // sent when it is resumed or they are redriven. Its owner is told.
 func (s *Service) Disable(ctx context.Context, id, reason string) (Endpoint, error) {
+	if err := checkText("reason", reason); err != nil {
+		return Endpoint{}, err
+	}
 	doc, err := s.endpoint(ctx, id)
 	if err != nil {
 		return Endpoint{}, err

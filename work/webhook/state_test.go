@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -362,4 +363,44 @@ func TestEditsRace(t *testing.T) {
 	if err != nil || len(e.Secrets) != 9 {
 		t.Errorf("%d secrets after 8 rotations (%v), want 9", len(e.Secrets), err)
 	}
+	if _, _, err := r.Rotate(t.Context(), e.ID, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Rotate(t.Context(), e.ID, time.Hour); !errors.Is(err, ErrState) {
+		t.Errorf("the eleventh secret: %v, want ErrState", err)
+	}
+	if e, _, err := r.Rotate(t.Context(), e.ID, -1); err != nil || len(e.Secrets) != 1 {
+		t.Errorf("a rotation that stops the others: %d secrets, %v", len(e.Secrets), err)
+	}
+}
+
+// Failures of long ago prove nothing about today: an endpoint that was paused
+// since, or that nothing was sent to, is not disabled by the clock alone.
+func TestHealthNeedsFailuresOverTheWholeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *Config, _ *worker.Config) {
+			c.Health = Health{After: 45 * time.Minute, Failures: 6, Every: time.Minute}
+		})
+		r.pipe(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+		quiet, _ := r.add(NewEndpoint{URL: "http://quiet.example/", Types: []string{"quiet"}})
+		paused, _ := r.add(NewEndpoint{URL: "http://paused.example/", Types: []string{"paused"}})
+		r.send(Message{Type: "quiet", Payload: []byte(`{}`)})
+		r.send(Message{Type: "paused", Payload: []byte(`{}`)})
+		pass(40 * time.Minute) // both have failed 6 times
+		if _, err := r.Pause(t.Context(), paused.ID, "", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		r.send(Message{Type: "paused", Payload: []byte(`{}`)})
+		pass(50 * time.Minute)
+		for id, want := range map[string]State{quiet.ID: Enabled, paused.ID: Paused} {
+			if e, err := r.Show(t.Context(), id); err != nil || e.State != want || e.Failures != 6 {
+				t.Errorf("%s is %s after %d failures (%v), want %s after 6", e.URL, e.State, e.Failures, err, want)
+			}
+		}
+		r.send(Message{Type: "quiet", Payload: []byte(`{}`)})
+		pass(2 * time.Minute)
+		if e, err := r.Show(t.Context(), quiet.ID); err != nil || e.State != Disabled {
+			t.Errorf("it failed again after an hour and a half and is %s (%v), want disabled", e.State, err)
+		}
+	})
 }

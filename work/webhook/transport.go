@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -102,6 +103,9 @@ func (c *Config) literal(host string) error {
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return c.guard().SafeAddr(addr)
+	}
+	if numeric(host) {
+		return fmt.Errorf("%w: %q is an address in a form that cannot be judged", ssrf.ErrProhibitedIP, host)
 	}
 	return nil
 }

@@ -171,10 +171,12 @@ func (s *Service) record(ctx context.Context, w store.Write, batch map[string]*s
 	return nil
 }
 
-// spent reports whether all has failed for the time and the count.
+// spent reports whether all has failed for the time and the count. The time is
+// that between the first failure and the last: of an endpoint that is paused,
+// or that nothing is sent to, nothing is known.
 func (h *healthDoc) spent(c *Health, now time.Time) bool {
 	return c.After > 0 && h.DisabledAt.IsZero() && !h.FailingSince.IsZero() && h.Failures >= c.Failures &&
-		now.Sub(h.FailingSince) >= c.After && (h.EnabledAt.IsZero() || now.Sub(h.EnabledAt) >= c.Grace)
+		h.FailedAt.Sub(h.FailingSince) >= c.After && (h.EnabledAt.IsZero() || now.Sub(h.EnabledAt) >= c.Grace)
 }
 
 func (s *Service) giveUp(ctx context.Context, id string, h healthDoc) error {

@@ -144,8 +144,9 @@ type Config struct {
 // Health is when an endpoint of which every delivery fails is disabled. Both
 // the time and the count must be reached.
 type Health struct {
-	// After is how long nothing may have succeeded. Default 5 days; negative =
-	// no endpoint is ever disabled for failing.
+	// After is how far apart the first failure and the last must be, with no
+	// success between them. Default 5 days; negative = no endpoint is ever
+	// disabled for failing.
 	After time.Duration
 	// Failures is how many attempts must have failed meanwhile. Default 50.
 	Failures int
