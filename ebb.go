@@ -61,6 +61,9 @@ func Open(ctx context.Context, url string, options ...Option) (*Client, error) {
 
 // New is Open over a store that is open already. Close closes it.
 func New(s store.Store, options ...Option) (*Client, error) {
+	if s == nil {
+		return nil, errors.New("ebb: new: no store; Open a URL, or open one of store/sqlite, store/postgres or store/memory")
+	}
 	c := &Client{store: s, handlers: make(map[string]worker.Handler)}
 	for _, o := range options {
 		if err := o(&c.config); err != nil {
@@ -95,7 +98,7 @@ func (c *Client) start() (*worker.Worker, error) {
 	case c.closed:
 		return nil, ErrClosed
 	case c.worker != nil:
-		return nil, worker.ErrRunning
+		return nil, fmt.Errorf("ebb: run: %w", worker.ErrRunning)
 	case len(c.handlers) == 0:
 		return nil, errors.New("ebb: run: no handlers; Handle a kind first")
 	}
@@ -171,28 +174,36 @@ func (c *Client) DB() *sql.DB {
 
 // Job returns what is remembered of a job.
 func (c *Client) Job(ctx context.Context, id string) (job.Job, error) {
-	seq, err := job.ParseID(id)
+	seq, err := c.find(id)
 	if err != nil {
 		return job.Job{}, err
 	}
-	return c.store.Job(ctx, seq)
+	j, err := c.store.Job(ctx, seq)
+	if err != nil {
+		return job.Job{}, fmt.Errorf("ebb: job: %s: %w", id, err)
+	}
+	return j, nil
 }
 
 // Cancel ends a job that waits, and tells one that runs to stop through its
 // handler's context. It returns the state it left behind: job.Running means
 // that the order is on its way.
 func (c *Client) Cancel(ctx context.Context, id string) (job.State, error) {
-	seq, err := job.ParseID(id)
+	seq, err := c.find(id)
 	if err != nil {
 		return "", err
 	}
-	return c.store.Cancel(ctx, c.now(), actor, seq)
+	left, err := c.store.Cancel(ctx, c.now(), actor, seq)
+	if err != nil {
+		return left, fmt.Errorf("ebb: cancel: %s: %w", id, err)
+	}
+	return left, nil
 }
 
 // Retry queues a failed or parked job again with fresh attempts, or makes one
 // that waits due now.
 func (c *Client) Retry(ctx context.Context, id string) error {
-	seq, err := job.ParseID(id)
+	seq, err := c.find(id)
 	if err != nil {
 		return err
 	}
@@ -201,6 +212,24 @@ func (c *Client) Retry(ctx context.Context, id string) error {
 	}
 	c.wake()
 	return nil
+}
+
+// usable returns ErrClosed after Close.
+func (c *Client) usable() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// find reads the id of a job of a client that is open.
+func (c *Client) find(id string) (int64, error) {
+	if err := c.usable(); err != nil {
+		return 0, err
+	}
+	return job.ParseID(id)
 }
 
 // now is what store calls take: zero for the store's own clock.
@@ -226,5 +255,7 @@ func Fatal(err error) error { return failure.Fatal(err) }
 // spends no attempt.
 func Park(err error) error { return failure.Park(err) }
 
-// Snooze is no failure: the job comes back after d and spends no attempt.
+// Snooze is no failure: the job comes back after d, or at once if d is not
+// above 0, and spends no attempt. Nothing but a deadline or the policy's window
+// bounds how often.
 func Snooze(d time.Duration) error { return failure.Snooze(d) }

@@ -280,8 +280,63 @@ func TestLifecycle(t *testing.T) {
 		if err := c.Run(t.Context()); !errors.Is(err, ebb.ErrClosed) {
 			t.Errorf("Run after Close: %v", err)
 		}
-		if j, err := c.Job(t.Context(), id); err != nil || j.State != job.Succeeded {
+		if _, err := c.Job(t.Context(), id); !errors.Is(err, ebb.ErrClosed) {
+			t.Errorf("Job after Close: %v", err)
+		}
+		seq, err := job.ParseID(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j, err := c.Store().Job(t.Context(), seq); err != nil || j.State != job.Succeeded {
 			t.Errorf("job is %s: %v", j.State, err)
+		}
+	})
+	t.Run("nothing after close", func(t *testing.T) {
+		c := open()
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for name, err := range map[string]error{
+			"Enqueue":      second(c.Enqueue(t.Context(), ebb.Job{Kind: "k"})),
+			"EnqueueMany":  second(c.EnqueueMany(t.Context(), nil)),
+			"EnqueueTx":    second(c.EnqueueTx(t.Context(), nil, ebb.Job{Kind: "k"})),
+			"Cancel":       second(c.Cancel(t.Context(), "0000000000001")),
+			"Retry":        c.Retry(t.Context(), "0000000000001"),
+			"PauseTarget":  c.PauseTarget(t.Context(), "t", time.Time{}),
+			"ResumeTarget": c.ResumeTarget(t.Context(), "t"),
+			"LimitQueue":   c.LimitQueue(t.Context(), "q", ebb.QueueLimit{}),
+			"PauseKind":    c.PauseKind(t.Context(), "k"),
+			"ResumeKind":   c.ResumeKind(t.Context(), "k"),
+			"DropPeriodic": c.DropPeriodic(t.Context(), "p"),
+		} {
+			if !errors.Is(err, ebb.ErrClosed) {
+				t.Errorf("%s: %v, want ErrClosed", name, err)
+			}
+		}
+	})
+	t.Run("what makes no sense", func(t *testing.T) {
+		c := open()
+		due := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+		for want, err := range map[string]error{
+			"args: have 16777217 bytes, at most 16777216":             second(c.Enqueue(t.Context(), ebb.Job{Kind: "k", Args: make([]byte, ebb.MaxArgs+1)})),
+			"args: json: unsupported type":                            second(c.Enqueue(t.Context(), ebb.Job{Kind: "k", Args: func() {}})),
+			"2026-01-01T23:59:59Z is before it is due":                second(c.Enqueue(t.Context(), ebb.Job{Kind: "k", DueAt: due, DeadlineAt: due.Add(-time.Second)})),
+			"ebb: job: 0000000000999: store: no such job":             second(c.Job(t.Context(), "0000000000999")),
+			"ebb: cancel: 0000000000999: store: no such job":          second(c.Cancel(t.Context(), "0000000000999")),
+			"ebb: retry: 0000000000999: store: no such job":           c.Retry(t.Context(), "0000000000999"),
+			"ebb: queue: default: concurrency -1: must be 0 (no limi": c.LimitQueue(t.Context(), "default", ebb.QueueLimit{Concurrency: -1}),
+		} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+		if _, err := c.Enqueue(t.Context(), ebb.Job{Kind: "k", Args: make([]byte, ebb.MaxArgs)}); err != nil {
+			t.Errorf("as much as may be: %v", err)
+		}
+	})
+	t.Run("no store", func(t *testing.T) {
+		if _, err := ebb.New(nil); err == nil || !strings.Contains(err.Error(), "Open a URL") {
+			t.Errorf("New: %v", err)
 		}
 	})
 	t.Run("bad policy", func(t *testing.T) {
@@ -297,6 +352,7 @@ func TestLifecycle(t *testing.T) {
 	for name, again := range map[string]func(*ebb.Client){
 		"empty kind":     func(c *ebb.Client) { c.HandleRaw("", nothing) },
 		"no function":    func(c *ebb.Client) { c.HandleRaw("k", nil) },
+		"no handler":     func(c *ebb.Client) { ebb.Handle[string](c, "k", nil) },
 		"second handler": func(c *ebb.Client) { c.HandleRaw("k", nothing); c.HandleRaw("k", nothing) },
 	} {
 		t.Run(name, func(t *testing.T) {

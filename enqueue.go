@@ -16,7 +16,7 @@ type Job struct {
 	// Kind says which handler does it.
 	Kind string
 	// Args is what the handler gets, as JSON; []byte and json.RawMessage are
-	// taken as they are.
+	// taken as they are. At most MaxArgs bytes.
 	Args any
 	// Queue it waits in; "default" if empty.
 	Queue string
@@ -27,7 +27,7 @@ type Job struct {
 	Priority int
 	// DueAt is its earliest start; zero = now.
 	DueAt time.Time
-	// DeadlineAt is its latest start; zero = none.
+	// DeadlineAt is its latest start, not before DueAt; zero = none.
 	DeadlineAt time.Time
 	// Target is whom the work calls: a host, an endpoint. What the policy says
 	// of a target (breaker, Retry-After, limits, retry budget) then holds the
@@ -52,6 +52,11 @@ type Job struct {
 	Trace string
 }
 
+// MaxArgs is the most that a job's arguments may take, in bytes: every start
+// reads them. What is larger belongs elsewhere, and where it is into the
+// arguments.
+const MaxArgs = 16 << 20
+
 // Enqueued is the answer to one Job.
 type Enqueued struct {
 	ID string
@@ -72,7 +77,7 @@ func (c *Client) Enqueue(ctx context.Context, j Job) (Enqueued, error) {
 // EnqueueMany adds jobs in one transaction, all or none, and answers in their
 // order.
 func (c *Client) EnqueueMany(ctx context.Context, jobs []Job) ([]Enqueued, error) {
-	list, err := news(jobs)
+	list, err := c.news(jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +94,7 @@ func (c *Client) EnqueueMany(ctx context.Context, jobs []Job) ([]Enqueued, error
 // pgx.Tx, or a *sql.Tx of pgx's stdlib, on the same database. Any other is
 // refused with store.ErrForeignTx and a reason.
 func (c *Client) EnqueueTx(ctx context.Context, tx any, jobs ...Job) ([]Enqueued, error) {
-	list, err := news(jobs)
+	list, err := c.news(jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -100,13 +105,21 @@ func (c *Client) EnqueueTx(ctx context.Context, tx any, jobs ...Job) ([]Enqueued
 	return enqueued(answers), nil
 }
 
-func news(jobs []Job) ([]job.New, error) {
+// news makes what is to be enqueued, of a client that is open.
+func (c *Client) news(jobs []Job) ([]job.New, error) {
+	if err := c.usable(); err != nil {
+		return nil, err
+	}
 	list := make([]job.New, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
 		args, err := encode(j.Args)
 		if err != nil {
 			return nil, fmt.Errorf("ebb: enqueue: %s: args: %w", j.Kind, err)
+		}
+		if !j.DueAt.IsZero() && !j.DeadlineAt.IsZero() && j.DeadlineAt.Before(j.DueAt) {
+			return nil, fmt.Errorf("ebb: enqueue: %s: its deadline %s is before it is due, %s: it could never start",
+				j.Kind, j.DeadlineAt.Format(time.RFC3339), j.DueAt.Format(time.RFC3339))
 		}
 		list[i] = j.with(args)
 	}
@@ -123,16 +136,23 @@ func (j *Job) with(args []byte) job.New {
 	}
 }
 
-func encode(args any) ([]byte, error) {
+func encode(args any) (text []byte, err error) {
 	switch a := args.(type) {
 	case nil:
 		return nil, nil
 	case []byte:
-		return a, nil
+		text = a
 	case json.RawMessage:
-		return a, nil
+		text = a
+	default:
+		if text, err = json.Marshal(args); err != nil {
+			return nil, err
+		}
 	}
-	return json.Marshal(args)
+	if len(text) > MaxArgs {
+		return nil, fmt.Errorf("have %d bytes, at most %d; keep what is large elsewhere and give where it is", len(text), MaxArgs)
+	}
+	return text, nil
 }
 
 func enqueued(answers []store.Enqueued) []Enqueued {

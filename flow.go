@@ -2,6 +2,7 @@ package ebb
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/ebbhq/ebb/engine"
@@ -55,21 +56,35 @@ func (c *Client) ops() *engine.Engine {
 	return engine.New(c.store, nil, engine.Config{Clock: c.config.Clock, Actor: actor, Lease: c.config.Lease})
 }
 
+// told names the library before what an operator's order met.
+func told(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("ebb: %w", err)
+}
+
 // PauseTarget starts nothing that calls the target, in any process, before
 // until; the zero time means until it is resumed. What runs already runs on.
 // It is for what a program knows better than a breaker: a maintenance window,
 // a revoked key.
 func (c *Client) PauseTarget(ctx context.Context, target string, until time.Time) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
 	_, err := c.ops().PauseTarget(ctx, target, until)
-	return err
+	return told(err)
 }
 
 // ResumeTarget ends a pause of the target and its being disabled. What was
 // parked because it was down or disabled comes back in its order, carried out
 // by running workers. An open breaker stays open until its probe has passed.
 func (c *Client) ResumeTarget(ctx context.Context, target string) error {
-	if _, err := c.ops().ResumeTarget(ctx, target, false); err != nil {
+	if err := c.usable(); err != nil {
 		return err
+	}
+	if _, err := c.ops().ResumeTarget(ctx, target, false); err != nil {
+		return told(err)
 	}
 	c.wake()
 	return nil
@@ -79,24 +94,33 @@ func (c *Client) ResumeTarget(ctx context.Context, target string) error {
 // nobody changes it; the zero limit ends that. Jobs with a target are bounded
 // by their target's policy instead.
 func (c *Client) LimitQueue(ctx context.Context, queue string, l QueueLimit) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
 	_, err := c.ops().LimitQueue(ctx, queue, engine.QueueLimit{Concurrency: l.Concurrency, Rate: l.Rate})
 	if err == nil {
 		c.wake()
 	}
-	return err
+	return told(err)
 }
 
 // PauseKind starts nothing of a kind, in any queue or process, until it is
 // resumed.
 func (c *Client) PauseKind(ctx context.Context, kind string) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
 	_, err := c.ops().PauseKind(ctx, kind)
-	return err
+	return told(err)
 }
 
 // ResumeKind lets a paused kind go on.
 func (c *Client) ResumeKind(ctx context.Context, kind string) error {
-	if _, err := c.ops().ResumeKind(ctx, kind); err != nil {
+	if err := c.usable(); err != nil {
 		return err
+	}
+	if _, err := c.ops().ResumeKind(ctx, kind); err != nil {
+		return told(err)
 	}
 	c.wake()
 	return nil

@@ -29,6 +29,9 @@ var (
 //
 // Handle panics on an empty kind, on a second handler for one, and after Run.
 func Handle[T any](c *Client, kind string, fn func(ctx context.Context, t *Task, args T) error) {
+	if fn == nil {
+		c.HandleRaw(kind, nil) // which says what is missing
+	}
 	c.HandleRaw(kind, func(ctx context.Context, t *Task) error {
 		var args T
 		if raw := t.Args(); len(raw) > 0 {

@@ -66,7 +66,10 @@ func (c *Client) Every(p Periodic) error {
 
 // DropPeriodic forgets a schedule. What it has enqueued stays.
 func (c *Client) DropPeriodic(ctx context.Context, name string) error {
-	return c.ops().DropPeriodic(ctx, name)
+	if err := c.usable(); err != nil {
+		return err
+	}
+	return told(c.ops().DropPeriodic(ctx, name))
 }
 
 // schedule puts the declared schedules into the database.

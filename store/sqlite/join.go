@@ -129,12 +129,14 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 func (s *Store) join(ctx context.Context, what string, transaction any, now time.Time, f func(t *tx) error) error {
 	users, ok := transaction.(*sql.Tx)
 	if !ok || users == nil {
-		return fmt.Errorf("sqlite: %s: %T: want a *sql.Tx of (*sqlite.Store).DB: %w", what, transaction, store.ErrForeignTx)
+		return fmt.Errorf("sqlite: %s: %T: want a *sql.Tx that the DB of this store or client has begun: %w", what, transaction, store.ErrForeignTx)
 	}
 	reached := false
 	_, err := users.ExecContext(ctx, joinQuery, joined(func(c *conn) error {
 		reached = true
 		switch {
+		case c.store != s && c.store.path == s.path:
+			return fmt.Errorf("sqlite: %s: the transaction is of another store or client that has opened the same file; begin it with the DB of this one: %w", what, store.ErrForeignTx)
 		case c.store != s:
 			return fmt.Errorf("sqlite: %s: the transaction is of %s, the store of %s: %w", what, c.store.path, s.path, store.ErrForeignTx)
 		case !c.inTx:
@@ -144,7 +146,7 @@ func (s *Store) join(ctx context.Context, what string, transaction any, now time
 	}))
 	if err != nil && !reached && !errors.Is(err, sql.ErrTxDone) && ctx.Err() == nil {
 		return fmt.Errorf("sqlite: %s: the transaction is not of a database that Ebb opened, so it need not hold the write lock; "+
-			"begin it with (*sqlite.Store).DB: %w", what, store.ErrForeignTx)
+			"begin it with the DB of this store or client: %w", what, store.ErrForeignTx)
 	}
 	return s.explain(what, err)
 }

@@ -44,6 +44,7 @@ func TestForeignTransactionsAreRefused(t *testing.T) {
 	}{
 		{"the same file opened by somebody else", begin(t, direct(t, path), nil), "not of a database that Ebb opened", store.ErrForeignTx},
 		{"another store", begin(t, other.DB(), nil), "the transaction is of", store.ErrForeignTx},
+		{"another store of the same file", begin(t, openAt(t, path, sqlite.Options{}).DB(), nil), "begin it with the DB of this one", store.ErrForeignTx},
 		{"a read-only one", begin(t, s.DB(), &sql.TxOptions{ReadOnly: true}), "read-only", store.ErrForeignTx},
 		{"a handle", s.DB(), "want a *sql.Tx", store.ErrForeignTx},
 		{"nil", (*sql.Tx)(nil), "want a *sql.Tx", store.ErrForeignTx},
