@@ -68,7 +68,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request) error {
 	}
 	b := &runBody{
 		Run: run, Restarts: slices.Clone(run.Restarts),
-		Lost:   run.State == job.Parked && run.Reason == supervise.ReasonHostLost,
+		Lost:   run.State == job.Parked && run.Cause == job.HostLost,
 		Retry:  run.State == job.Failed || run.State == job.Parked || run.State == job.Queued,
 		Cancel: run.State.Live(),
 	}

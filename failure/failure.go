@@ -32,6 +32,10 @@ type Failure struct {
 // Of returns a failure of the class with the class's own blame.
 func Of(class Class) Failure { return Failure{Class: class, Blame: class.Blame()} }
 
+// ReasonHostLost is the one reason that retry.Decide knows: what is parked for
+// it has a cause of its own, because no change of configuration mends it.
+const ReasonHostLost = "host_lost"
+
 // Order is a handler's explicit demand, given by Fatal, Park or Snooze.
 type Order uint8
 

@@ -31,7 +31,7 @@ func (s State) Live() bool { return s == Queued || s == Running || s == Parked }
 type Cause = retry.Cause
 
 const (
-	HostLost   Cause = "host_lost"   // parked: the host that ran it is gone
+	HostLost         = retry.CauseHostLost
 	Disabled   Cause = "disabled"    // parked: its target was disabled
 	HeadFailed Cause = "head_failed" // parked: an earlier job of its key failed
 )

@@ -18,7 +18,7 @@ type History struct {
 	Starts       int           // handlers begun
 	Attempts     int           // starts that spent the attempt budget
 	Waits        int           // snoozes and waits for our own machine
-	Idle         int           // starts since the last progress
+	Idle         int           // starts since the last progress, but for those counted apart
 	Crashes      int           // crashes since the last progress
 	Free         FreeCounts    // free starts by class since the last progress
 	FirstStartAt time.Time     // zero before the first start
@@ -63,6 +63,7 @@ const (
 	CauseConfig     Cause = "config"      // parked: a person must change something
 	CauseNoProgress Cause = "no_progress" // parked: restarts without progress
 	CauseTargetDown Cause = "target_down" // parked: held longer than max_hold
+	CauseHostLost   Cause = "host_lost"   // parked: the host that ran it is gone
 )
 
 // Counted says what a start cost.
@@ -103,9 +104,12 @@ func Decide(p *policy.Policy, h History, f failure.Failure, now time.Time, draw 
 	case failure.OrderPark:
 		d.Counted = CountedApart
 		d.end(policy.Park, CauseConfig, "handler/park")
+		if f.Reason == failure.ReasonHostLost {
+			d.Cause = CauseHostLost
+		}
 		return d
 	case failure.OrderSnooze:
-		d.Counted = CountedApart
+		d.apart()
 		d.Next.Waits++
 		d.again(policy.Retry, f.Snooze, "handler/snooze")
 		d.within(p, now)
@@ -167,7 +171,7 @@ func (d *Decision) spend(rule *policy.Rule, class failure.Class, now time.Time) 
 	if rule.Counts == policy.CountsFree {
 		switch {
 		case rule.Local():
-			d.Counted = CountedApart
+			d.apart()
 			next.Waits++
 			return next.Waits + 1, true
 		case d.freeLeft(rule, class, now):
@@ -185,6 +189,13 @@ func (d *Decision) spend(rule *policy.Rule, class failure.Class, now time.Time) 
 	d.Counted = CountedAttempt
 	next.Attempts++
 	return next.Attempts + 1, true
+}
+
+// apart books a start that was no try of the work: it is none without progress
+// either.
+func (d *Decision) apart() {
+	d.Counted = CountedApart
+	d.Next.Idle = max(0, d.Next.Idle-1)
 }
 
 // freeLeft reports whether the rule still gives this start for free.

@@ -187,6 +187,34 @@ func TestProgressGivesBack(t *testing.T) {
 	}
 }
 
+// A full disk, a daemon that is away or a supervisor that was stopped, however
+// often, is no restart without progress.
+func TestWaitsForOurOwnMachineNeverPark(t *testing.T) {
+	p := preset(t, "annual-crawl")
+	h := History{}
+	for i := range 100 {
+		class := []failure.Class{failure.DiskFull, failure.LocalIO, failure.Interrupted}[i%3]
+		d := Decide(p, h.Started(t0), failure.Of(class), t0, middle)
+		if d.Action != policy.Retry || d.Counted != CountedApart || d.Next.Idle != 0 || d.Next.Attempts != 0 {
+			t.Fatalf("start %d, %s: %v, %+v", i+1, class, d, d.Next)
+		}
+		h = d.Next
+	}
+	if d := Decide(p, h.Started(t0), failure.Classify(failure.Snooze(time.Hour)), t0, middle); d.Next.Idle != 0 {
+		t.Errorf("snooze: %+v", d.Next)
+	}
+	for i := range 20 { // the restarts that are promised are still there
+		d := Decide(p, h.Started(t0), failure.Of(failure.Timeout), t0, middle)
+		if d.Action != policy.Retry || d.Next.Idle != i+1 {
+			t.Fatalf("restart %d: %v, %+v", i+1, d, d.Next)
+		}
+		h = d.Next
+	}
+	if d := Decide(p, h.Started(t0), failure.Of(failure.Timeout), t0, middle); d.Action != policy.Park || d.Cause != CauseNoProgress {
+		t.Errorf("%v", d)
+	}
+}
+
 func TestOrdersOverrideRules(t *testing.T) {
 	p := preset(t, "webhook")
 	h := History{}.Started(t0)

@@ -77,6 +77,7 @@ func TestOutcomes(t *testing.T) {
 		"nil":      {nil, job.Succeeded, "", 0, "", "", 1},
 		"fatal":    {failure.Fatal(errors.New("bad")), job.Failed, retry.CauseFatal, failure.Plain, "", "handler/fatal", 1},
 		"park":     {failure.Park(errors.New("no key")), job.Parked, retry.CauseConfig, failure.Plain, "", "handler/park", 0},
+		"lost":     {failure.Park(failure.New(failure.Config, failure.ReasonHostLost, errors.New("gone"))), job.Parked, job.HostLost, failure.Config, "host_lost", "handler/park", 0},
 		"snooze":   {failure.Snooze(time.Hour), job.Queued, "", failure.Plain, "", "handler/snooze", 0},
 		"class":    {failure.New(failure.InvalidInput, "torn", errors.New("x")), job.Failed, retry.CauseFatal, failure.InvalidInput, "torn", "builtin/invalid_input", 1},
 		"misconf":  {failure.New(failure.Config, "key", errors.New("x")), job.Parked, retry.CauseConfig, failure.Config, "key", "builtin/config", 0},

@@ -142,7 +142,6 @@ func (s *alone) takeOver(ctx context.Context) error {
 			f := failure.Of(failure.Interrupted)
 			f.Reason, f.Err = supervise.ReasonDied, fmt.Errorf("the supervisor (pid %d) died; what it ran may go on", p.PID)
 			h := j.History.Started(j.LeasedAt)
-			h.Idle = j.History.Idle
 			d := retry.Decide(&s.policy, h, f, now, retry.Derive(1, uint64(j.Seq), h.Starts))
 			set := store.Settle{Ref: store.Ref{Seq: j.Seq, Epoch: j.Epoch}, To: job.Queued, Delay: d.Delay, History: d.Next, Fingerprint: worker.Fingerprint(f)}
 			if d.Action != policy.Retry { // its deadline or window has passed

@@ -19,6 +19,7 @@ type attempt struct {
 	dir    string
 	lock   string
 	launch launch
+	ended  chan struct{} // closed when a wrapper that we started ourselves has ended; nil for another's
 }
 
 // openAttempt reads one that was launched; false if its directory is not
@@ -74,8 +75,26 @@ func (a *attempt) start(self []string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go func() { _ = cmd.Wait() }() // so that it leaves no zombie; its record tells how it was
+	a.ended = make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // so that it leaves no zombie; its record tells how it was
+		close(a.ended)
+	}()
 	return nil
+}
+
+// unattended reports that the wrapper has ended, or, where it is another's,
+// that it had its time to name its process.
+func (a *attempt) unattended(since time.Time, patience time.Duration) bool {
+	if a.ended == nil {
+		return time.Since(since) >= patience
+	}
+	select {
+	case <-a.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // child is the process; false until the wrapper has named it.

@@ -81,7 +81,7 @@ func (s *Spec) checkSources() []error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	counter, sources := s.sources()
 	p, _ := presetOf(s.Crawler)
-	named := p.track != nil && counter == p.counter
+	named := (p.track != nil || p.files != nil) && counter == p.counter
 	for i, o := range sources {
 		at := fmt.Sprintf("progress.sources[%d]", i)
 		named = named || o.Count == counter
@@ -90,7 +90,7 @@ func (s *Spec) checkSources() []error {
 		}
 		switch o.Kind {
 		case "lines":
-			if _, err := regexp.Compile(o.Pattern); err != nil || o.Pattern == "" {
+			if err := patternError(o.Pattern); err != nil {
 				bad("%s.pattern: %q: a regular expression is needed: %v", at, o.Pattern, err)
 			}
 		case "json":
@@ -112,19 +112,27 @@ func (s *Spec) checkSources() []error {
 	if !named {
 		bad("progress.counter: %q: no source counts it", counter)
 	}
-	for i, p := range s.Errors {
-		if _, err := regexp.Compile(p.Pattern); err != nil || p.Pattern == "" {
-			bad("errors[%d].pattern: %q: a regular expression is needed: %v", i, p.Pattern, err)
-		}
-		if p.Count == "" {
-			bad("errors[%d].count: timeout, http, other, or a name that exit rules ask for", i)
-		}
-	}
 	return errs
+}
+
+func patternError(text string) error {
+	if text == "" {
+		return errors.New("it is empty")
+	}
+	_, err := regexp.Compile(text)
+	return err
 }
 
 func (s *Spec) checkRules() []error {
 	var errs []error
+	for i, p := range s.Errors {
+		if err := patternError(p.Pattern); err != nil {
+			errs = append(errs, fmt.Errorf("errors[%d].pattern: %q: a regular expression is needed: %w", i, p.Pattern, err))
+		}
+		if p.Count == "" {
+			errs = append(errs, fmt.Errorf("errors[%d].count: timeout, http, other, or a name that exit rules ask for", i))
+		}
+	}
 	for i, r := range s.Exit {
 		if err := r.check(); err != nil {
 			errs = append(errs, fmt.Errorf("exit[%d]: %w", i, err))

@@ -89,10 +89,12 @@ func runChild(dir string, l *launch, lock *os.File) error {
 		Path: argv[0], Args: argv, Env: append(environ(), l.Env...), Dir: l.Cwd, Stdout: files[0], Stderr: files[1],
 		ExtraFiles: []*os.File{lock}, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
+	kin := adoptOrphans(dir)
 	before, began := oomKills(), time.Now()
 	if err := cmd.Start(); err != nil {
 		return record(dir, ended{Code: startCode(err), Error: err.Error(), Began: began})
 	}
+	kin.reap(cmd.Process.Pid)
 	id, err := identify(cmd.Process.Pid)
 	if err == nil {
 		id.Group = cmd.Process.Pid
@@ -105,12 +107,13 @@ func runChild(dir string, l *launch, lock *os.File) error {
 	}
 	err = cmd.Wait()
 	e := endOf(cmd.ProcessState)
-	e.Began = began
+	e.Began, e.Ran = began, time.Since(began)
 	e.OOM = e.Signal == "KILL" && oomKills() > before
 	if cmd.ProcessState == nil {
 		e.Error = err.Error()
 	}
 	sweep(cmd.Process.Pid)
+	kin.end()
 	return record(dir, withContainer(dir, e, oomKills() > before))
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Outcome is what an exit means.
@@ -153,6 +154,21 @@ func (e *Exit) words() string {
 
 var telling = regexp.MustCompile(notRecognised + "|" + diskFull)
 
+var escapes = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])`)
+
+// printable is a line of somebody else's as it may be shown on a terminal: what
+// it drew last, without colours and control characters.
+func printable(line string) string {
+	line = strings.TrimRight(line, "\r")
+	line = line[strings.LastIndexByte(line, '\r')+1:]
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\t' {
+			return -1
+		}
+		return r
+	}, escapes.ReplaceAllString(line, ""))
+}
+
 // lastLine is the last line that says something, or the first that says what
 // is wrong with the command or the disk.
 func lastLine(tail string) string {
@@ -164,7 +180,7 @@ func lastLine(tail string) string {
 		}
 	}
 	for i := len(lines) - 1; i >= 0; i-- {
-		if line := strings.TrimSpace(lines[i]); line != "" {
+		if line := strings.TrimSpace(printable(lines[i])); line != "" {
 			if len(line) > 300 {
 				line = strings.ToValidUTF8(line[:300], "") + "…"
 			}

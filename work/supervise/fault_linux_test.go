@@ -3,6 +3,7 @@ package supervise
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -203,13 +204,39 @@ func TestLostHostParks(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := k.work(over)
-	if r.State != job.Parked || r.Reason != ReasonHostLost || !strings.Contains(r.Error, "vps2") || r.Attempt != 3 || k.count(Launched) != 0 {
+	if r.State != job.Parked || r.Cause != job.HostLost || r.Reason != ReasonHostLost || !strings.Contains(r.Error, "vps2") || r.Attempt != 3 || k.count(Launched) != 0 {
 		t.Fatalf("%+v", r)
 	}
 	if err := k.service.Release(t.Context(), k.clock.Now(), "maya", "crawl"); err != nil {
 		t.Fatal(err)
 	}
 	if r = k.work(over); r.State != job.Succeeded || r.Attempt != 4 {
+		t.Fatalf("%+v", r)
+	}
+}
+
+// A host that is back takes its own runs back, and nobody else's.
+func TestHostThatIsBackTakesItsRunsBack(t *testing.T) {
+	k := newKit(t)
+	k.submit(k.shell(`echo done`))
+	st := Status{Job: 1, Start: 1, Attempt: 3, Child: Identity{PID: 7, Host: "another", Boot: "b"}, Workers: 1, InitialWorkers: 1}
+	if err := k.service.keep(t.Context(), "crawl", &st); err != nil {
+		t.Fatal(err)
+	}
+	k.work(over)
+	for _, c := range []struct {
+		host  string
+		state job.State
+	}{{"another", job.Parked}, {hostID(), job.Queued}} {
+		st.Child.Host = c.host
+		if err := errors.Join(k.service.keep(t.Context(), "crawl", &st), k.service.Return(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := k.service.Show(t.Context(), "crawl"); err != nil || r.State != c.state {
+			t.Errorf("host %s: %v %+v, want %s", c.host, err, r, c.state)
+		}
+	}
+	if r := k.work(over); r.State != job.Succeeded || r.Attempt != 4 {
 		t.Fatalf("%+v", r)
 	}
 }
@@ -268,8 +295,8 @@ func TestStopEndsTheWholeGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if state, _, _, err := procStat(inner); err == nil && state != 'Z' && state != 'X' {
-		t.Errorf("pid %d lives: %c", inner, state)
+	if s, err := procStat(inner); err == nil && s.state != 'Z' && s.state != 'X' {
+		t.Errorf("pid %d lives: %c", inner, s.state)
 	}
 }
 

@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -24,10 +21,14 @@ func (l *life) follow(ctx context.Context) error {
 	if stop.reason, err = l.at.stopped(); err != nil {
 		return err
 	}
+	if l.before != nil {
+		r.lines(0)
+	}
 	if r.read(ctx, false); l.before != nil {
 		l.watch.restore(l.before.Units, l.before.ProgressAt, l.config.Clock.Now())
 	}
 	launched, done := false, ctx.Done()
+	l.followed = time.Now()
 	tick := time.NewTicker(l.config.Poll)
 	defer tick.Stop()
 	for {
@@ -64,6 +65,10 @@ func (l *life) follow(ctx context.Context) error {
 	}
 }
 
+// wrapperPatience is how long a wrapper may take to name its process, machine
+// time. It waits for the lock itself.
+const wrapperPatience = 2 * lockPatience
+
 // stopped is the service's order to stop, until it is being obeyed.
 func (l *life) stopped(s *stopper) <-chan struct{} {
 	if s.reason != nil {
@@ -87,8 +92,10 @@ func (l *life) present(launched *bool) error {
 				l.reported = time.Time{} // at once
 				l.tell(Event{What: Named, PID: id.PID})
 			}
-		} else if l.config.Clock.Now().Sub(l.at.launch.At) < 10*time.Second || time.Since(l.reported) < 2*lockPatience {
+		} else if !l.at.unattended(l.followed, l.patience) {
 			return nil
+		} else if id, ok := l.at.unnamed(); ok {
+			return save(filepath.Join(l.at.dir, childFile), id)
 		}
 	}
 	if *launched && l.status.Child.Alive() {
@@ -169,145 +176,6 @@ func (l *life) left(ctx context.Context) error {
 	err := errors.Join(l.progress(ctx), l.report(ctx))
 	l.tell(Event{What: Left, PID: l.status.Child.PID, Text: "the process goes on; the next supervisor takes it over"})
 	return errors.Join(failure.New(failure.Interrupted, ReasonLeft, fmt.Errorf("run %s: attempt %d goes on without its supervisor", l.name, l.status.Attempt)), err)
-}
-
-// reader is the one that feeds decisions and metrics.
-type reader struct {
-	life   *life
-	tails  []tail
-	polled time.Time // machine time of the last look at files
-	probed map[int]time.Time
-	sizes  map[string]int64
-}
-
-// pollFiles is how often growing files are measured, machine time.
-const pollFiles = time.Second
-
-func (l *life) reader() *reader {
-	r := &reader{life: l, tails: l.at.logs(), probed: map[int]time.Time{}, sizes: map[string]int64{}}
-	p, _ := presetOf(l.spec.Crawler)
-	if path := valueOf(l.at.launch.Argv, p.logs); path != "" {
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(l.spec.Cwd, path)
-		}
-		r.tails = append(r.tails, tail{name: "log", path: path})
-	}
-	_, sources := l.spec.sources()
-	for _, o := range sources {
-		if o.From != "" && o.From != "stdout" && o.From != "stderr" {
-			path, _ := l.at.launch.Vars.expand(o.From)
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(l.spec.Cwd, path)
-			}
-			r.tails = append(r.tails, tail{name: o.From, path: path})
-		}
-	}
-	return r
-}
-
-// read folds in whatever is new. At the end everything is looked at once more.
-func (r *reader) read(ctx context.Context, last bool) {
-	now := r.life.config.Clock.Now()
-	line := func(stream, text string) { r.mark(r.life.meter.Line(stream, text), now) }
-	for i := range r.tails {
-		n, err := r.tails[i].read(line)
-		if last {
-			r.tails[i].flush(line)
-		}
-		if err != nil {
-			r.life.config.Log.Warn("supervise: log", "run", r.life.name, "error", err)
-		}
-		if n > 0 {
-			r.life.watch.Signal(now)
-		}
-	}
-	if last || time.Since(r.polled) >= pollFiles {
-		r.polled = time.Now()
-		r.measure(ctx, now)
-	}
-}
-
-// mark hands the changes of counters to the watch, in their order.
-func (r *reader) mark(marks []Mark, now time.Time) {
-	l := r.life
-	for _, m := range marks {
-		if m.Count == l.meter.counter {
-			l.unsaved = l.watch.Count(m.Value, now) || l.unsaved
-		} else {
-			l.watch.Error(m.Count)
-		}
-	}
-}
-
-// measure looks at files and asks probes.
-func (r *reader) measure(ctx context.Context, now time.Time) {
-	l := r.life
-	_, sources := l.spec.sources()
-	for i, o := range sources {
-		var v int64
-		switch o.Kind {
-		case "growth", "warc":
-			glob, _ := l.at.launch.Vars.expand(o.Path)
-			changed := false
-			for _, path := range matches(l.spec.Cwd, glob) {
-				n := r.size(path, o.Kind, &changed)
-				v += n
-			}
-			if changed {
-				l.watch.Signal(now)
-			}
-		case "probe":
-			every := max(time.Duration(o.Every), time.Second)
-			if at, ok := r.probed[i]; ok && now.Sub(at) < every {
-				continue
-			}
-			r.probed[i] = now
-			n, err := probe(ctx, l, o.Command)
-			if err != nil {
-				l.config.Log.Warn("supervise: probe", "run", l.name, "error", err)
-				continue
-			}
-			v = n
-		default:
-			continue
-		}
-		r.mark(l.meter.Set(o.Count, v), now)
-	}
-}
-
-// size measures one file: bytes, or whole records, counted anew only where
-// the file has grown.
-func (r *reader) size(path, kind string, changed *bool) int64 {
-	bytes := sizeOf(path)
-	if kind == "growth" {
-		*changed = *changed || bytes != r.sizes[path]
-		r.sizes[path] = bytes
-		return bytes
-	}
-	if bytes != r.sizes["bytes:"+path] {
-		*changed = true
-		r.sizes["bytes:"+path] = bytes
-		n, _ := r.life.config.CountWARC(path) // torn while it is written
-		r.sizes[path] = n
-	}
-	return r.sizes[path]
-}
-
-// probe runs a command that prints a number.
-func probe(ctx context.Context, l *life, command []string) (int64, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-	defer cancel()
-	words := make([]string, len(command))
-	for i, w := range command {
-		words[i], _ = l.at.launch.Vars.expand(w)
-	}
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Dir, cmd.WaitDelay = l.spec.Cwd, time.Second
-	out, err := cmd.Output()
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
 }
 
 // stopper tells a group to end: INT, then TERM, then KILL.

@@ -37,7 +37,8 @@ type life struct {
 	meter  *Meter
 	watch  *Watch
 
-	reported   time.Time // machine time of the last status written
+	followed   time.Time // machine time since which the attempt is watched here
+	reported   time.Time // … of the last status written
 	progressed time.Time // … of the last progress told to the store
 	unsaved    bool      // the counter rose since
 	before     *Status   // what the supervisor before us knew of the attempt; nil = it is our own
@@ -170,7 +171,20 @@ func (l *life) holding() (*attempt, error) {
 	if err == nil && ok && !over {
 		return at, nil
 	}
-	return nil, errors.Join(err, fmt.Errorf("run %s: attempt %d has ended, but something that it started still holds the lock", l.name, n))
+	return nil, errors.Join(err, fmt.Errorf("run %s: attempt %d has ended, but something that it started still holds the lock%s", l.name, n, who(at.lock)))
+}
+
+// who names those that hold a lock, for whoever must end them.
+func who(lock string) string {
+	var text strings.Builder
+	for i, pid := range holders(lock) {
+		if i == 3 {
+			text.WriteString(", and others")
+			break
+		}
+		fmt.Fprintf(&text, ", pid %d (%.60s)", pid, commandLine(pid))
+	}
+	return text.String()
 }
 
 // settled reports whether the ledger has the outcome of the last attempt. A
@@ -196,7 +210,7 @@ func (l *life) settled(ctx context.Context) (bool, error) {
 const (
 	ReasonDied     = "supervisor_died"
 	ReasonLeft     = "left_running"
-	ReasonHostLost = "host_lost"
+	ReasonHostLost = failure.ReasonHostLost
 )
 
 // elsewhere parks a run whose process was started on a machine that is not
@@ -341,11 +355,10 @@ func (l *life) resume() (path, sum string) {
 	}
 	glob, _ := Vars{Dir: l.spec.Dir, Name: l.name}.expand(l.spec.Resume.File)
 	path = newest(l.spec.Cwd, glob)
-	content, err := os.ReadFile(path)
-	if err != nil || len(content) == 0 {
+	sum, err := sumOf(path)
+	if err != nil || sum == "" {
 		return "", ""
 	}
-	sum = sumOf(content)
 	if l.status.Resumed.poisoned(sum, l.spec.Resume.Poison) {
 		return "", ""
 	}

@@ -46,6 +46,8 @@ type ended struct {
 	MaxRSS  int64     `json:"max_rss,omitempty"` // kilobytes
 	Began   time.Time `json:"began,omitzero"`    // machine time
 	At      time.Time `json:"at"`
+	// Ran is by the clock that nobody sets.
+	Ran time.Duration `json:"ran,omitempty"`
 }
 
 const (

@@ -55,8 +55,8 @@ func (l *life) exitOf(e ended) Exit {
 	case e.Lost:
 		x.Lost, x.Signal = true, signalLost
 	}
-	if !e.Began.IsZero() {
-		x.Ran = e.At.Sub(e.Began)
+	if x.Ran = e.Ran; x.Ran == 0 && !e.Began.IsZero() {
+		x.Ran = max(0, e.At.Sub(e.Began))
 	}
 	for _, path := range []string{l.spec.Cwd, l.spec.Dir} {
 		if free, err := freeBytes(path); err == nil && free < fullBelow {

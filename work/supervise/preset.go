@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -21,6 +22,10 @@ type preset struct {
 	outputs []outputFlag
 	// logs are flags that send the program's log to a file.
 	logs []string
+	// workers are flags that say how parallel it works.
+	workers []string
+	// files are flags that name what it writes: its size is the counter.
+	files []string
 }
 
 func (p *preset) id() string { return p.name + "@" + strconv.Itoa(p.version) }
@@ -36,10 +41,14 @@ type outputFlag struct {
 	unless  []string
 	// only where one of these is given.
 	only []string
+	// keep: one of these goes on with what an earlier attempt wrote.
+	keep []string
+	// file: the number goes before the name's extension.
+	file bool
 }
 
 // presets lists every version of every known program, newest last.
-var presets = []*preset{&generic, &wget, &browsertrix, &zimit, &curl, &rsync}
+var presets = []*preset{&generic, &wget, &browsertrix, &zimit, &curl, &rsync, &ebbFetch}
 
 // Crawlers lists the known presets, such as wget@1.
 func Crawlers() []string {
@@ -72,11 +81,15 @@ func detect(c Command) string {
 		return base
 	case "crawl", "browsertrix-crawler":
 		return "browsertrix-crawler"
+	case "ebb":
+		if words := slices.Concat(c...); len(words) > 1 && words[1] == "fetch" {
+			return "ebb-fetch"
+		}
 	}
 	return "generic"
 }
 
-const notRecognised = `(?i)(unrecogni[sz]ed (?:option|arguments?)|unknown (?:option|argument)|invalid option|no such option|ambiguous option|requires an argument|missing required argument|illegal option)`
+const notRecognised = `(?i)(unrecogni[sz]ed (?:option|arguments?|flag|switch)|unknown (?:option|argument|flag|shorthand flag|switch|command)|unexpected argument|(?:invalid|illegal|bad|ambiguous) option|no such option|flag provided but not defined|(?:requires|needs) an argument|missing required argument)`
 
 const diskFull = `(?i)(no space left on device|disk quota exceeded|ENOSPC)`
 
@@ -152,6 +165,8 @@ var wget = preset{
 	outputs: []outputFlag{
 		{names: []string{"--warc-file"}},
 		{names: []string{"-o", "--output-file", "-a", "--append-output"}},
+		{names: []string{"-O", "--output-document"}, file: true, keep: []string{"-c", "--continue"}},
+		{names: []string{"--rejected-log"}},
 		{
 			names: []string{"-P", "--directory-prefix"}, dir: true, missing: "--directory-prefix={out}",
 			unless: []string{"-O", "--output-document", "--delete-after", "--spider"}, only: []string{"-r", "--recursive", "-m", "--mirror", "-p", "--page-requisites"},
@@ -187,6 +202,7 @@ var browsertrix = preset{
 	sources: []Source{{Kind: "json", Field: "details.crawled", Count: "pages"}},
 	errors:  browsertrixErrors, exit: browsertrixExit,
 	outputs: []outputFlag{{names: []string{"--collection", "-c"}}},
+	workers: []string{"--workers", "-w"},
 }
 
 // zimit 2.x runs browsertrix-crawler and passes most of its codes on; its own
@@ -200,12 +216,22 @@ var zimit = preset{
 		{Name: "zimit.unrecognized", Log: notRecognised, Codes: nonZero, Outcome: OutcomeConfig, Reason: ReasonConfig},
 	}, browsertrixExit...),
 	outputs: []outputFlag{{names: []string{"--output"}, dir: true}},
+	workers: []string{"--workers", "-w"},
 }
 
-// curl's codes are its own; a transfer goes on with --continue-at -.
+// curl's codes are its own; a transfer goes on with --continue-at -. Its meter
+// is drawn anew also when nothing comes in: only what it has written counts.
 var curl = preset{
 	name: "curl", version: 1, counter: "bytes",
-	sources: []Source{{Kind: "lines", Pattern: `\S`, Count: "bytes"}},
+	files: []string{"-o", "--output"},
+	outputs: []outputFlag{
+		{names: []string{"-o", "--output"}, file: true, keep: []string{"-C", "--continue-at"}},
+		{
+			names: []string{"--output-dir"}, dir: true, missing: "--output-dir={out}", keep: []string{"-C", "--continue-at"},
+			only: []string{"-O", "--remote-name", "--remote-name-all", "-J", "--remote-header-name"},
+		},
+	},
+	workers: []string{"--parallel-max"},
 	errors: []Pattern{
 		{Pattern: `(?i)timed out|timeout`, Count: countTimeout},
 		{Pattern: `returned error: (?:5\d\d|429)`, Count: countHTTP},
@@ -243,4 +269,21 @@ var rsync = preset{
 		{Name: "rsync.partial", Codes: []int{23}, Outcome: OutcomeRetry, Reason: "files_lost"},
 		{Name: "rsync.network", Codes: []int{5, 10, 12, 14, 20, 21, 255}, Outcome: OutcomeRetry, Reason: "network"},
 	},
+}
+
+// ebb fetch keeps a ledger of its own in its directory: a further attempt goes
+// on there. What it has finished is in its lines and its exit code.
+var ebbFetch = preset{
+	name: "ebb-fetch", version: 1, counter: "pages",
+	sources: []Source{
+		{Kind: "lines", Pattern: `\b(?P<n>\d+) done, \d+ failed, \d+ left`, Count: "pages"},
+		{Kind: "lines", Pattern: `^pages\s+\d+, here (?P<n>\d+)`, Count: "pages"},
+		{Kind: "json", Field: "progress.done", Count: "pages"},
+	},
+	exit: []ExitRule{
+		{Name: "ebb-fetch.usage", Codes: []int{2}, Outcome: OutcomeConfig, Reason: ReasonConfig},
+		{Name: "ebb-fetch.incomplete", Codes: []int{3}, Outcome: OutcomeRetry, Reason: "pages_lost"},
+		{Name: "ebb-fetch.parked", Codes: []int{4}, Outcome: OutcomeFatal, Reason: "parked"},
+	},
+	workers: []string{"--concurrency"},
 }

@@ -27,21 +27,28 @@ func hostID() string {
 	return name
 }
 
-// procStat reads a process's state, group and start time.
-func procStat(pid int) (state byte, group int, start uint64, err error) {
+// stat is what the kernel tells of a process.
+type stat struct {
+	state         byte
+	parent, group int
+	start         uint64
+}
+
+func procStat(pid int) (stat, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return 0, 0, 0, err
+		return stat{}, err
 	}
 	// The name in parentheses may hold anything, parentheses too.
 	end := bytes.LastIndexByte(text, ')')
 	fields := strings.Fields(string(text[end+1:]))
 	if end < 0 || len(fields) < 20 {
-		return 0, 0, 0, fmt.Errorf("proc: %d: cannot be read", pid)
+		return stat{}, fmt.Errorf("proc: %d: cannot be read", pid)
 	}
-	group, err1 := strconv.Atoi(fields[2])
-	start, err2 := strconv.ParseUint(fields[19], 10, 64)
-	return fields[0][0], group, start, errors.Join(err1, err2)
+	parent, err1 := strconv.Atoi(fields[1])
+	group, err2 := strconv.Atoi(fields[2])
+	start, err3 := strconv.ParseUint(fields[19], 10, 64)
+	return stat{fields[0][0], parent, group, start}, errors.Join(err1, err2, err3)
 }
 
 // identify names a living process.
@@ -50,8 +57,8 @@ func identify(pid int) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	_, group, start, err := procStat(pid)
-	return Identity{PID: pid, Start: start, Boot: boot, Group: group, Host: hostID()}, err
+	s, err := procStat(pid)
+	return Identity{PID: pid, Start: s.start, Boot: boot, Group: s.group, Host: hostID()}, err
 }
 
 // Alive reports whether exactly this process lives, on this machine.
@@ -60,8 +67,8 @@ func (id Identity) Alive() bool {
 	if err != nil || boot != id.Boot || id.PID <= 0 {
 		return false
 	}
-	state, _, start, err := procStat(id.PID)
-	return err == nil && start == id.Start && state != 'Z' && state != 'X'
+	s, err := procStat(id.PID)
+	return err == nil && s.start == id.Start && s.state != 'Z' && s.state != 'X'
 }
 
 // oomKills counts the processes that the kernel has killed for memory.

@@ -22,6 +22,10 @@ func tryLock(string) (*os.File, error)      { return nil, errPlatform }
 func freeBytes(string) (int64, error)       { return 0, errPlatform }
 func freeMemory() (int64, error)            { return 0, errPlatform }
 func mounted(string) bool                   { return false }
+func holders(string) []int                  { return nil }
+func commandLine(int) string                { return "" }
+
+func (a *attempt) unnamed() (Identity, bool) { return Identity{}, false }
 
 // Alive reports whether exactly this process lives.
 func (id Identity) Alive() bool { return false }

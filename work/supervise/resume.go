@@ -3,6 +3,8 @@ package supervise
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -112,41 +114,95 @@ func (s *Spec) Argv(v Vars) []string {
 	for _, f := range p.outputs {
 		argv = f.number(argv, v, placed)
 	}
+	return withWorkers(argv, p.workers, v.Workers)
+}
+
+// withWorkers writes how parallel the command shall work into the flag that
+// says so with a number of its own.
+func withWorkers(argv, flags []string, workers int) []string {
+	eachValue(argv, flags, func(value string) string {
+		if _, err := strconv.Atoi(value); err != nil {
+			return value
+		}
+		return strconv.Itoa(workers)
+	})
 	return argv
+}
+
+// workersOf is how parallel a command says it works; 0 = it does not say.
+func (c Command) workersOf(flags []string) int {
+	n := 0
+	eachValue(slices.Concat(c...), flags, func(value string) string {
+		n, _ = strconv.Atoi(value) // a variable is no number
+		return value
+	})
+	return max(0, n)
 }
 
 // number makes the values of an output flag the attempt's own.
 func (f *outputFlag) number(argv []string, v Vars, placed bool) []string {
+	if given(argv, f.keep) {
+		return argv
+	}
 	found := false
-	own := func(value string) string {
+	out := slices.Clone(argv)
+	eachValue(out, f.names, func(value string) string {
 		found = true
+		number := attemptName(v.Attempt)
 		switch {
-		case placed && strings.Contains(value, attemptName(v.Attempt)):
+		case value == "-" || strings.HasPrefix(value, "/dev/"), placed && strings.Contains(value, number):
 			return value
 		case f.dir:
-			return filepath.Join(value, "attempt-"+attemptName(v.Attempt))
+			return filepath.Join(value, "attempt-"+number)
+		case f.file:
+			ext := filepath.Ext(value)
+			return strings.TrimSuffix(value, ext) + "-" + number + ext
 		}
-		return value + "-" + attemptName(v.Attempt)
-	}
-	out := slices.Clone(argv)
-	for i := 1; i < len(out); i++ {
-		for _, name := range f.names {
-			if rest, ok := strings.CutPrefix(out[i], name+"="); ok && strings.HasPrefix(name, "--") {
-				out[i] = name + "=" + own(rest)
-			} else if out[i] == name && i+1 < len(out) {
-				out[i+1] = own(out[i+1])
-				i++
-				break
-			} else if rest, ok := strings.CutPrefix(out[i], name); ok && rest != "" && len(name) == 2 && name[1] != '-' && !strings.HasPrefix(out[i], "--") {
-				out[i] = name + own(rest)
-			}
-		}
-	}
+		return value + "-" + number
+	})
 	if found || f.missing == "" || has(out, f.unless) || !has(out, f.only) {
 		return out
 	}
 	text, _ := v.expand(f.missing)
 	return slices.Insert(out, 1, text)
+}
+
+// switches are short flags of the known programs that take no value: others
+// may stand behind them in one word, such as -fLo.
+const switches = "fLsSkgiIlnNpqRvOJZabdcxEKmHr46"
+
+// ends reports whether a word is short flags of which the last is this one.
+func ends(word, flag string) bool {
+	rest, ok := strings.CutSuffix(word, flag[1:])
+	return ok && len(flag) == 2 && len(rest) > 1 && rest[0] == '-' && strings.Trim(rest[1:], switches) == ""
+}
+
+// eachValue replaces the values of flags: --flag=V, --flag V, -fV, -f V, -xf V.
+func eachValue(argv, names []string, of func(value string) string) {
+	for i := 1; i < len(argv); i++ {
+		for _, name := range names {
+			if rest, ok := strings.CutPrefix(argv[i], name+"="); ok && strings.HasPrefix(name, "--") {
+				argv[i] = name + "=" + of(rest)
+			} else if (argv[i] == name || ends(argv[i], name)) && i+1 < len(argv) {
+				argv[i+1] = of(argv[i+1])
+				i++
+				break
+			} else if rest, ok := strings.CutPrefix(argv[i], name); ok && rest != "" && len(name) == 2 && name[1] != '-' && !strings.HasPrefix(argv[i], "--") {
+				argv[i] = name + of(rest)
+			}
+		}
+	}
+}
+
+// given reports whether one of the flags stands in a word of its own, perhaps
+// with its value.
+func given(argv, flags []string) bool {
+	found := slices.ContainsFunc(argv, func(a string) bool { return slices.Contains(flags, a) })
+	eachValue(slices.Clone(argv), flags, func(value string) string {
+		found = true
+		return value
+	})
+	return found
 }
 
 // has reports whether the command has one of the flags.
@@ -165,17 +221,14 @@ func has(argv, flags []string) bool {
 
 // valueOf returns the value of a flag, or "".
 func valueOf(argv, names []string) string {
-	for i, a := range argv {
-		for _, name := range names {
-			if rest, ok := strings.CutPrefix(a, name+"="); ok {
-				return rest
-			}
-			if a == name && i+1 < len(argv) {
-				return argv[i+1]
-			}
+	first := ""
+	eachValue(slices.Clone(argv), names, func(value string) string {
+		if first == "" {
+			first = value
 		}
-	}
-	return ""
+		return value
+	})
+	return first
 }
 
 func attemptName(n int) string {
@@ -208,7 +261,17 @@ func (r Resumed) after(sum string, progressed bool) Resumed {
 	return next
 }
 
-func sumOf(content []byte) string {
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:8])
+// sumOf names the content of a file; empty for an empty one.
+func sumOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer closeFile(f)
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	if err != nil || n == 0 {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }

@@ -2,7 +2,6 @@ package supervise
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/retry"
-	"github.com/ebbhq/ebb/store"
 )
 
 // Run is everything that is known of a run, read from the store.
@@ -96,36 +94,21 @@ func (s *Service) Show(ctx context.Context, name string) (Run, error) {
 	return r, nil
 }
 
-// maxRuns bounds a list.
-const maxRuns = 500
-
-// List returns the runs by name.
-func (s *Service) List(ctx context.Context) ([]Run, error) {
-	records, err := s.config.Store.Records(ctx, store.RecordFilter{Kind: specRecord, Limit: maxRuns})
-	if err != nil {
-		return nil, fmt.Errorf("supervise: runs: %w", err)
-	}
-	list := make([]Run, 0, len(records))
-	for _, rec := range records {
-		var spec Spec
-		if err := json.Unmarshal(rec.Body, &spec); err != nil {
-			return nil, fmt.Errorf("supervise: run %s: its record cannot be read: %w", rec.ID, err)
-		}
-		r, _, err := s.describe(ctx, spec)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, r)
-	}
-	return list, nil
-}
-
 // describe puts the spec, the status and the job of a run together.
 func (s *Service) describe(ctx context.Context, spec Spec) (Run, *job.Job, error) {
 	st, err := s.status(ctx, spec.Name)
 	if err != nil {
 		return Run{}, nil, err
 	}
+	j, err := s.lastJob(ctx, spec.Name)
+	if err != nil {
+		return Run{}, nil, err
+	}
+	return s.compose(spec, st, j), j, nil
+}
+
+// compose makes a run of its parts; j is nil where it has no job.
+func (s *Service) compose(spec Spec, st Status, j *job.Job) Run {
 	counter, _ := spec.sources()
 	r := Run{
 		Name: spec.Name, Policy: spec.Policy, Spec: spec, Status: st,
@@ -136,9 +119,8 @@ func (s *Service) describe(ctx context.Context, spec Spec) (Run, *job.Job, error
 	if st.Verdict != nil {
 		r.Reason = st.Verdict.Reason
 	}
-	j, err := s.lastJob(ctx, spec.Name)
-	if err != nil || j == nil {
-		return r, nil, err
+	if j == nil {
+		return r
 	}
 	r.Job, r.Queue, r.State, r.Cause, r.Error, r.DueAt = j.ID(), j.Queue, j.State, j.Cause, j.LastError, j.DueAt
 	r.Running = j.State == job.Running && st.Attempt > 0 && st.EndedAt.IsZero()
@@ -155,7 +137,10 @@ func (s *Service) describe(ctx context.Context, spec Spec) (Run, *job.Job, error
 			r.RestartsLeft = max(0, own.Attempts-1-r.RestartsUsed)
 		}
 	}
-	return r, j, nil
+	if j.Cause == job.HostLost {
+		r.Reason = ReasonHostLost
+	}
+	return r
 }
 
 // Log returns the end of what the newest attempt of a run printed, at most n
@@ -179,32 +164,17 @@ func (s *Service) Log(ctx context.Context, name string, n int64) (stdout, stderr
 	return lastOf(filepath.Join(dir, "stdout.log"), n), lastOf(filepath.Join(dir, "stderr.log"), n), nil
 }
 
-// Export writes the state file and the text file of every run that has a
-// place for them on this host.
+// Export writes the text file of every run that has a place for it.
 func (s *Service) Export(ctx context.Context) error {
-	runs, err := s.List(ctx)
+	runs, err := s.list(ctx, func(spec *Spec) bool { return spec.Textfile != "" })
 	if err != nil {
 		return err
 	}
-	dirs := map[string][]Run{}
-	for _, r := range runs {
-		if r.Spec.Textfile != "" {
-			dirs[r.Spec.Textfile] = append(dirs[r.Spec.Textfile], r)
-		}
-	}
-	var errs []error
-	for dir, list := range dirs {
-		errs = append(errs, s.exportTo(dir, list))
-	}
-	return errors.Join(errs...)
-}
-
-func (s *Service) exportTo(dir string, list []Run) error {
 	now := s.config.Clock.Now()
 	var errs []error
-	for i := range list {
-		text := Exposition(list[i:i+1], now)
-		errs = append(errs, saveText(filepath.Join(dir, "ebb_run_"+list[i].Name+".prom"), text, 0o644))
+	for i := range runs {
+		path := filepath.Join(runs[i].Spec.Textfile, "ebb_run_"+runs[i].Name+".prom")
+		errs = append(errs, saveText(path, Exposition(runs[i:i+1], now), 0o644))
 	}
 	return errors.Join(errs...)
 }

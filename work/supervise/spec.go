@@ -220,7 +220,7 @@ func (s *Spec) fill() error {
 	}
 	s.Crawler = p.id()
 	if s.Workers.Initial == 0 {
-		s.Workers.Initial = 1
+		s.Workers.Initial = max(1, s.Workers.Min, s.Command.workersOf(p.workers))
 	}
 	if s.Workers.Min == 0 {
 		s.Workers.Min = 1

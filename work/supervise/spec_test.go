@@ -94,7 +94,17 @@ func TestArgvOfAnAttempt(t *testing.T) {
 		{Words("wget", "-r", "--warc-file", "site", "-P", "pages", "u"), v, "wget -r --warc-file site-0007 -P pages/attempt-0007 u"},
 		{Words("wget", "--warc-file=s-{attempt}", "u"), v, "wget --warc-file=s-0007 u"},
 		{Words("wget", "-nvr", "-olog", "u"), v, "wget --directory-prefix=/r/attempts/0007/out -nvr -olog-0007 u"},
-		{Words("wget", "-O", "page", "u"), v, "wget -O page u"},
+		{Words("wget", "-O", "page.html", "u"), v, "wget -O page-0007.html u"},
+		{Words("wget", "-O", "-", "u"), v, "wget -O - u"},
+		{Words("wget", "-c", "-O", "page", "u"), v, "wget -c -O page u"},
+		{Words("curl", "-fo", "all.zip", "-oC.zip", "u"), v, "curl -fo all-0007.zip -oC-0007.zip u"},
+		{Words("curl", "--output=all.zip", "-C", "-", "u"), v, "curl --output=all.zip -C - u"},
+		{Words("curl", "-fLO", "u"), v, "curl --output-dir=/r/attempts/0007/out -fLO u"},
+		{Words("curl", "--output-dir", "x", "-O", "u"), v, "curl --output-dir x/attempt-0007 -O u"},
+		{Words("curl", "u", "-o", "/dev/null"), v, "curl u -o /dev/null"},
+		{Words("crawl", "--workers", "8", "--collection=hc"), v, "crawl --workers 2 --collection=hc-0007"},
+		{Words("zimit", "-w8", "--output={out}"), v, "zimit -w2 --output=/r/attempts/0007/out"},
+		{Words("ebb", "fetch", "--concurrency=5", "-o", "site", "u"), v, "ebb fetch --concurrency=2 -o site u"},
 		{Command{{"wget"}, {"-i", "{remaining}"}, {"{mode}"}}, v, "wget new"},
 		{Command{{"wget"}, {"-i", "{remaining}"}, {"{mode}"}}, resumed, "wget -i /r/rest.txt resume"},
 		{Command{{"zimit"}, {"--config", "{resume}"}, {"--output"}, {"zim"}, {"--workers"}, {"{workers}"}}, v, "zimit --output zim/attempt-0007 --workers 2"},
@@ -243,11 +253,11 @@ func TestTailCutsLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		closeFile(f)
-		if _, err := tl.read(line); err != nil {
+		if _, err := tl.read(0, line); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n, err := tl.read(line); n != 0 || err != nil {
+	if n, err := tl.read(0, line); n != 0 || err != nil {
 		t.Fatal(n, err)
 	}
 	write("one\ntw")
@@ -257,5 +267,70 @@ func TestTailCutsLines(t *testing.T) {
 	tl.flush(line)
 	if want := []string{"one", "two", "10%", "20%", strings.Repeat("x", maxLine), "end"}; !slices.Equal(got, want) {
 		t.Errorf("%d lines: %.80q", len(got), got)
+	}
+}
+
+// A command that prints faster than it is read does not keep its supervisor
+// from deciding: one look ends where the file ended, or after so much.
+func TestTailEndsWhereTheFileEnded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeFile(f)
+	lines := 0
+	more := func(_, _ string) {
+		lines++
+		if _, err := f.WriteString("again\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.WriteString(strings.Repeat("again\n", 100)); err != nil {
+		t.Fatal(err)
+	}
+	tl := &tail{name: "stdout", path: path}
+	if n, err := tl.read(0, more); n != 600 || err != nil || lines != 100 {
+		t.Errorf("%d bytes, %d lines, %v", n, lines, err)
+	}
+	if n, err := tl.read(300, more); n != 300 || err != nil || lines != 150 {
+		t.Errorf("%d bytes, %d lines, %v", n, lines, err)
+	}
+}
+
+// What a command printed is shown without what would act on a terminal.
+func TestLastLineIsFitForATerminal(t *testing.T) {
+	for tail, want := range map[string]string{
+		"one\ntwo\n":                           "two",
+		"\x1b[31merror:\x1b[0m it broke\x07\n": "error: it broke",
+		"10%\r20%\r99%":                        "99%",
+		"\x1b]0;title\x07done":                 "done",
+		"a\x00b\x7f\xffc":                      "ab\ufffdc",
+		"\x1b[2J\x1b[H\n\n":                    "",
+		"x: unknown flag: --frob\nusage:\n":    "x: unknown flag: --frob",
+	} {
+		if got := lastLine(strings.ToValidUTF8(tail, "\ufffd")); got != want {
+			t.Errorf("%q: %q, want %q", tail, got, want)
+		}
+	}
+}
+
+// A flag of a known crawler that says how parallel it works is the number of
+// workers to begin with.
+func TestWorkersOfTheCommand(t *testing.T) {
+	for _, c := range []struct {
+		spec Spec
+		want Workers
+	}{
+		{Spec{Command: Words("crawl", "--workers", "8")}, Workers{8, 1}},
+		{Spec{Command: Words("zimit", "-w4")}, Workers{4, 1}},
+		{Spec{Command: Words("crawl", "--workers", "{workers}")}, Workers{1, 1}},
+		{Spec{Command: Words("crawl", "--workers", "8"), Workers: Workers{Initial: 2}}, Workers{2, 1}},
+		{Spec{Command: Words("wget", "--workers", "8")}, Workers{1, 1}},
+		{Spec{Command: Words("sh"), Workers: Workers{Min: 3}}, Workers{3, 3}},
+	} {
+		if s := sealed(t, c.spec); s.Workers != c.want {
+			t.Errorf("%s: %+v, want %+v", c.spec.Command, s.Workers, c.want)
+		}
 	}
 }

@@ -6,13 +6,16 @@ package supervise
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/ebbhq/ebb/clock"
+	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
 )
@@ -60,6 +63,7 @@ type Service struct {
 	stopOnce sync.Once
 	killing  chan struct{} // closed by Kill: nobody waits for a grace any more
 	killOnce sync.Once
+	patience time.Duration // wrapperPatience, but in tests
 }
 
 // New makes a service.
@@ -85,7 +89,7 @@ func New(c Config) (*Service, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	s := &Service{config: c, policies: map[string]*policy.Policy{}, stopping: make(chan struct{}), killing: make(chan struct{})}
+	s := &Service{config: c, policies: map[string]*policy.Policy{}, stopping: make(chan struct{}), killing: make(chan struct{}), patience: wrapperPatience}
 	for _, name := range policy.PresetNames() {
 		p := policy.MustPreset(name)
 		s.policies[name] = &p
@@ -101,11 +105,13 @@ func New(c Config) (*Service, error) {
 }
 
 // Run waits for the end of ctx, then tells the running attempts: they are
-// left to the next supervisor, or stopped where Config says so. It writes the
-// text files of runs that name a directory meanwhile.
+// left to the next supervisor, or stopped where Config says so. Meanwhile it
+// writes the text files of runs that name a directory, and takes runs back that
+// others parked because this host was away.
 func (s *Service) Run(ctx context.Context) error {
 	tick := time.NewTicker(s.config.Report)
 	defer tick.Stop()
+	returned := time.Time{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -115,8 +121,47 @@ func (s *Service) Run(ctx context.Context) error {
 			if err := s.Export(ctx); err != nil && ctx.Err() == nil {
 				s.config.Log.Warn("supervise: text files", "error", err)
 			}
+			if time.Since(returned) >= returnEvery {
+				returned = time.Now()
+				if err := s.Return(ctx); err != nil && ctx.Err() == nil {
+					s.config.Log.Warn("supervise: runs of a host that is back", "error", err)
+				}
+			}
 		}
 	}
+}
+
+// returnEvery is the time between two looks for such runs, machine time: hosts
+// that share a queue take them from each other no faster.
+const returnEvery = time.Minute
+
+// ReturnActor is named in the audit for what Return does.
+const ReturnActor = "host-returned"
+
+// Return queues the runs again that are parked for the loss of this very host:
+// here it can be known whether their processes live.
+func (s *Service) Return(ctx context.Context) error {
+	list, err := s.config.Store.List(ctx, store.Filter{State: job.Parked, Cause: job.HostLost, Kind: Kind}, store.Page{Limit: listPage})
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		var a args
+		if json.Unmarshal(list[i].Args, &a) != nil {
+			continue
+		}
+		st, err := s.status(ctx, a.Run)
+		if err != nil {
+			return err
+		}
+		if st.Child.Host != hostID() {
+			continue
+		}
+		if err := s.config.Store.Retry(ctx, s.config.Clock.Now(), ReturnActor, list[i].Seq); err != nil && !errors.Is(err, store.ErrState) {
+			return fmt.Errorf("supervise: run %s: %w", a.Run, err)
+		}
+	}
+	return nil
 }
 
 // Stop ends what Handle does, as Run does when its context ends.

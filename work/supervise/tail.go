@@ -23,9 +23,14 @@ type tail struct {
 	rest   []byte // of a line whose end has not come yet
 }
 
-// read hands every new whole line to do, and returns how many bytes were new.
-// A file that is not there yet has none.
-func (t *tail) read(do func(stream, line string)) (int64, error) {
+// maxRead is how much of one stream is read between two decisions: a command
+// that prints faster than it can be read is still told to stop.
+const maxRead = 8 << 20
+
+// read hands new whole lines to do, and returns how many bytes were new: at
+// most so many, or all that is there now where most is 0. A file that is not
+// there yet has none.
+func (t *tail) read(most int64, do func(stream, line string)) (int64, error) {
 	f, err := os.Open(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -41,20 +46,26 @@ func (t *tail) read(do func(stream, line string)) (int64, error) {
 	if info.Size() < t.offset { // cut by its writer: what is there is new
 		t.offset, t.rest = 0, nil
 	}
+	left := info.Size() - t.offset
+	if most > 0 {
+		left = min(left, most)
+	}
 	var total int64
-	buffer := make([]byte, 256<<10)
-	for {
-		n, err := f.ReadAt(buffer, t.offset)
+	buffer := make([]byte, min(left, 256<<10))
+	for left > 0 {
+		n, err := f.ReadAt(buffer[:min(left, int64(len(buffer)))], t.offset)
 		t.offset += int64(n)
 		total += int64(n)
+		left -= int64(n)
 		t.lines(buffer[:n], do)
-		if errors.Is(err, io.EOF) || n == 0 {
-			return total, nil
+		if errors.Is(err, io.EOF) || err == nil && n == 0 {
+			break
 		}
 		if err != nil {
 			return total, err
 		}
 	}
+	return total, nil
 }
 
 // lines cuts what was read. A progress bar's carriage returns end lines too.

@@ -150,6 +150,9 @@ func (w *Watch) Verdict(now time.Time) *StopReason {
 func (w *Watch) restore(units int64, progressAt, now time.Time) {
 	if w.Units <= units && !progressAt.IsZero() {
 		w.ProgressAt = progressAt
+		if progressAt.After(now) { // the clock was set back meanwhile
+			w.ProgressAt = now
+		}
 	}
 	w.SignalAt = now // nobody watched: the command gets its time again
 	w.samples = []sample{{w.StartedAt, 0}, {now, w.Units}}

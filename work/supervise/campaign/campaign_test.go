@@ -70,6 +70,8 @@ func TestLint(t *testing.T) {
 		{"zimit", head + "[zimit, --maxPages=100]", "c.yaml:4:22: cap: --maxPages 100"},
 		{"kebab", head + "[zimit, --page-limit=100]", "c.yaml:4:22: cap: --page-limit 100"},
 		{"container", head + "[docker, run, ghcr.io/openzim/zimit:2.1, zimit, --limit, '9']", "c.yaml:4:62: cap: --limit 9"},
+		{"scrapy", head + "[scrapy, crawl, hc, -s, CLOSESPIDER_PAGECOUNT=50]", "c.yaml:4:38: cap: CLOSESPIDER_PAGECOUNT=50"},
+		{"time", head + "[timeout, 1h, wget, -m, x]", "c.yaml:4:15: cap: timeout"},
 		{"key", head + "[wget, -m, x]\n    max_pages: 100", "c.yaml:5:5: cap: max_pages"},
 		{"key of all", "version: 1\npageLimit: 5\nsources: [{name: hc, command: [wget, -m, x]}]", "c.yaml:2:1: cap: pageLimit"},
 		{"key of the scope", head + "[wget, -m, x]\n    scope: {depth: 3}", "c.yaml:5:13: cap: depth"},
@@ -198,5 +200,38 @@ func TestPolicyThatLosesItsPlaceIsRefused(t *testing.T) {
 	d := newDesk(t, strings.Replace(annual, "annual-crawl", "processing", 1))
 	if _, err := d.service.Schedule(t.Context(), t0, "maya", d.campaign, 2026, false); err == nil || !strings.Contains(err.Error(), "slot: keep") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Two campaigns with a source of the same name in the same year would take
+// each other's crawl for their own.
+func TestRunOfAnotherCampaignIsRefused(t *testing.T) {
+	d := newDesk(t, annual)
+	d.schedule(true)
+	other, err := Parse("weekly.yaml", []byte(annual), "/srv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other.Name != "weekly" {
+		t.Fatal(other.Name)
+	}
+	_, err = d.service.Schedule(t.Context(), d.clock.Now(), "maya", &other, 2026, true)
+	if err == nil || !strings.Contains(err.Error(), "source hc: its run hc-2026 belongs to campaign annual-2026; give the source another name") {
+		t.Errorf("%v", err)
+	}
+	if _, err := d.service.Schedule(t.Context(), d.clock.Now(), "maya", &other, 2027, true); err != nil {
+		t.Errorf("another year: %v", err)
+	}
+}
+
+// A file whose sources were put in another order says that those which wait
+// keep their times.
+func TestScheduleOfAnotherOrder(t *testing.T) {
+	d := newDesk(t, annual)
+	d.schedule(true)
+	d.campaign.Sources[0], d.campaign.Sources[2] = d.campaign.Sources[2], d.campaign.Sources[0]
+	p := d.schedule(true)
+	if p.Changes() != 0 || p.Steps[0].Text != "" || !strings.Contains(p.Steps[1].Text, "keeps its time in the queue") {
+		t.Errorf("%+v", p.Steps)
 	}
 }

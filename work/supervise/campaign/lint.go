@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,33 +17,39 @@ const instead = "a cap ends the crawl early and looks like success; bound it by 
 // caps are names of keys and of long flags that end a crawl early, without
 // case, "-" and "_". The value that means "none" is allowed.
 var caps = map[string][]string{
-	"level":             {"inf", "0"}, // wget, curl-likes
-	"quota":             {"0", "inf"},
-	"limit":             {"0"},
-	"pagelimit":         {"0"},
-	"pageslimit":        {"0"},
-	"maxpagelimit":      {"0"},
-	"maxpages":          {"0"},
-	"maxpage":           {"0"},
-	"depth":             {"-1", "inf"},
-	"maxdepth":          {"-1", "inf"},
-	"depthlimit":        {"0"},
-	"maxlevel":          {"inf"},
-	"sizelimit":         {"0"},
-	"timelimit":         {"0"},
-	"sizehardlimit":     {"0"},
-	"sizesoftlimit":     {"0"},
-	"timehardlimit":     {"0"},
-	"timesoftlimit":     {"0"},
-	"maxfiles":          {"0"},
-	"maxurls":           {"0"},
-	"maxsize":           {"0"},
-	"maxtime":           {"0"},
-	"closespiderpages":  {"0"},
-	"maxcrawlduration":  {"0"},
-	"maxpagespercrawl":  {"0"},
-	"maxrequests":       {"0"},
-	"maxrequestspcrawl": {"0"},
+	"level":                {"inf", "0"}, // wget, curl-likes
+	"quota":                {"0", "inf"},
+	"limit":                {"0"},
+	"pagelimit":            {"0"},
+	"pageslimit":           {"0"},
+	"maxpagelimit":         {"0"},
+	"maxpages":             {"0"},
+	"maxpage":              {"0"},
+	"depth":                {"-1", "inf"},
+	"maxdepth":             {"-1", "inf"},
+	"depthlimit":           {"0"},
+	"maxlevel":             {"inf"},
+	"sizelimit":            {"0"},
+	"timelimit":            {"0"},
+	"sizehardlimit":        {"0"},
+	"sizesoftlimit":        {"0"},
+	"timehardlimit":        {"0"},
+	"timesoftlimit":        {"0"},
+	"maxfiles":             {"0"},
+	"maxurls":              {"0"},
+	"maxsize":              {"0"},
+	"maxtime":              {"0"},
+	"closespiderpages":     {"0"},
+	"maxcrawlduration":     {"0"},
+	"maxpagespercrawl":     {"0"},
+	"maxrequests":          {"0"},
+	"closespiderpagecount": {"0"},
+	"closespideritemcount": {"0"},
+	"closespidertimeout":   {"0"},
+	"maxrequestspercrawl":  {"0"},
+	"pagecount":            {"0"},
+	"crawllimit":           {"0"},
+	"maxhops":              {"-1"},
 }
 
 func fold(name string) string {
@@ -114,6 +121,9 @@ func (d *document) capFlags(at string, c supervise.Command) {
 		}
 	}
 	known := program(c)
+	if filepath.Base(list[0].word) == "timeout" {
+		d.wrong(list[0].path, "cap", "timeout: %s", instead)
+	}
 	for i, f := range list {
 		next := ""
 		if i+1 < len(list) {
@@ -149,6 +159,9 @@ func capFlag(known, word, next string) string {
 	}
 	if known == "wget" {
 		return wgetShort(word, next)
+	}
+	if name, value, ok := strings.Cut(word, "="); ok && strings.ToUpper(name) == name && capOf(name, value) {
+		return word // a setting, such as scrapy's -s DEPTH_LIMIT=3
 	}
 	if known == "httrack" && len(word) > 2 && (word[:2] == "-r" || word[:2] == "-m") && word[2] >= '0' && word[2] <= '9' {
 		return word

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -161,6 +162,14 @@ func (s *Service) steps(ctx context.Context, now time.Time, c *Campaign, r *reco
 		if err := s.decide(ctx, &st, before[source]); err != nil {
 			return nil, err
 		}
+		if st.Action == Adopt {
+			if err := s.free(ctx, c, r, &st); err != nil {
+				return nil, err
+			}
+		}
+		if i > 0 && due[i].Before(due[i-1]) && st.Text == "" {
+			st.Text = "its place in the file has changed; it keeps its time in the queue"
+		}
 		steps = append(steps, st)
 	}
 	for _, p := range r.Sources {
@@ -221,6 +230,28 @@ func (s *Service) decide(ctx context.Context, st *Step, before *planned) error {
 	return nil
 }
 
+// free refuses a run that another campaign has: two of them would take each
+// other's crawl for their own.
+func (s *Service) free(ctx context.Context, c *Campaign, r *record, st *Step) error {
+	list, err := s.store.Records(ctx, store.RecordFilter{Kind: recordKind, Limit: maxCampaigns})
+	if err != nil {
+		return fmt.Errorf("campaign %s: %w", c.Name, err)
+	}
+	for i := range list {
+		other, err := decode(&list[i])
+		if err != nil {
+			return err
+		}
+		if other.Name == r.Name && other.Year == r.Year {
+			continue
+		}
+		if slices.ContainsFunc(other.Sources, func(p planned) bool { return p.Run == st.Run }) {
+			return fmt.Errorf("campaign %s: source %s: its run %s belongs to campaign %s; give the source another name", c.Name, st.Source, st.Run, ID(other.Name, other.Year))
+		}
+	}
+	return nil
+}
+
 // times are the due times of the sources: those of the record, and for new
 // sources times that keep the declared order.
 func (r *record) times(c *Campaign, now time.Time) []time.Time {
@@ -229,10 +260,11 @@ func (r *record) times(c *Campaign, now time.Time) []time.Time {
 		known[p.Name] = p.QueuedAt
 	}
 	due := make([]time.Time, len(c.Sources))
+	behind := c.following(known)
 	last := time.Time{}
 	for i := range c.Sources {
 		at, ok := known[c.Sources[i].Name]
-		next := r.following(c, known, i)
+		next := behind[i]
 		switch {
 		case ok:
 		case last.IsZero() && next.IsZero():
@@ -249,14 +281,18 @@ func (r *record) times(c *Campaign, now time.Time) []time.Time {
 	return due
 }
 
-// following is the time of the first source behind place i that has one.
-func (r *record) following(c *Campaign, known map[string]time.Time, i int) time.Time {
-	for _, s := range c.Sources[i+1:] {
-		if at, ok := known[s.Name]; ok {
-			return at
+// following are the times of the first source behind each that has one; zero
+// where none has.
+func (c *Campaign) following(known map[string]time.Time) []time.Time {
+	behind := make([]time.Time, len(c.Sources))
+	next := time.Time{}
+	for i := len(c.Sources) - 1; i >= 0; i-- {
+		behind[i] = next
+		if at, ok := known[c.Sources[i].Name]; ok {
+			next = at
 		}
 	}
-	return time.Time{}
+	return behind
 }
 
 func sumOf(spec *supervise.Spec) string {
