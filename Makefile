@@ -19,7 +19,7 @@ BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo fals
 # Go's caches need a home, which cron and some containers do not name.
 export HOME ?= $(shell getent passwd "$$(id -u)" | cut -d: -f6)
 # What the tests run beside Go, and the certificates that downloads need.
-DEBS     := ca-certificates postgresql-15 prometheus chromium wget curl python3 nodejs
+DEBS     := ca-certificates postgresql-15 prometheus chromium wget curl python3 nodejs nginx
 
 .PHONY: help
 help: ## list the targets

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -71,9 +72,19 @@ func (h *hold) tell() (code, text string) {
 		return "concurrency", fmt.Sprintf("%s has as many calls in flight as it may get over all processes, %d of %d%s; the next starts when one ends",
 			name, s.InFlight, h.config.PerTarget.Concurrency, h.grantWords())
 	case h.Held == gate.HeldRate:
-		return "rate", fmt.Sprintf("the rate of %s, %g starts a second over all processes, allows the next at %s", name, h.config.PerTarget.Rate, at)
+		return "rate", fmt.Sprintf("the rate of %s, %g starts a second over all processes, allows the next at %s", name, h.rate(), at)
 	}
 	return "open", name + " may be called"
+}
+
+// rate is the most starts a second: the policy's, or the slower one that the
+// target asks for or was seen to bear.
+func (h *hold) rate() float64 {
+	every := h.config.Every(h.gate.State)
+	if rate := h.config.PerTarget.Rate; rate > 0 && rate*every.Seconds() < 1.001 {
+		return rate
+	}
+	return math.Round(1e3/every.Seconds()) / 1e3
 }
 
 // tripWords counts the openings since the breaker was last closed.

@@ -89,6 +89,7 @@ func (c *Config) open(s *State, at Instant, draw float64) {
 	s.Trips = min(s.Trips+1, maxTrips)
 	s.Phase, s.OpenUntil = Open, at.add(c.openFor(s.Trips, draw))
 	s.Ramp, s.Passed, s.Failed, s.Calls = 0, 0, 0, Tally{}
+	c.ease(s, at)
 }
 
 // ramp lets n calls be in flight or, when n limits nothing any more, closes

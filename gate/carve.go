@@ -1,9 +1,6 @@
 package gate
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // MaxWant is the most permits of each kind that one Carve hands out.
 const MaxWant = 1 << 20
@@ -202,16 +199,11 @@ func (c *Config) closed(s *State, l *limit, at Instant) (probe bool) {
 	return probe
 }
 
-// pace applies the rate.
+// pace applies the rate, and what the target asks for or was seen to bear.
 func (c *Config) pace(s *State, l *limit, at Instant) {
 	l.start = at
-	rate := c.PerTarget.Rate
-	if !(rate > 0) {
+	if l.every = c.every(s); l.every == 0 {
 		return
-	}
-	l.every = maxSpan
-	if us := math.Ceil(1e6/rate - 1e-6); us < float64(maxSpan) {
-		l.every = max(1, span(us))
 	}
 	l.start = max(at, s.NextAt)
 	last := at.add(l.ahead)

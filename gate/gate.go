@@ -45,6 +45,9 @@ type Config struct {
 	// 0 a first attempt pays into a window budget only when its Done names
 	// the instant at which it started.
 	Keep time.Duration
+	// Adapt slows the target down after it was held, to half of what it bore
+	// before, and lets the rate rise again by what passes: see Pace.
+	Adapt bool
 }
 
 // Of returns the gate that the policy promises. With the policy's gate off no
@@ -56,12 +59,13 @@ func Of(p *policy.Policy) Config {
 		c.Breaker, c.Jitter = p.Breaker, OpenJitter
 		c.Pause, c.RetryAfter = true, p.RetryAfter
 		c.Budget = p.Budget
+		c.Adapt = p.Target == policy.Host && p.Breaker.On()
 	}
 	return c
 }
 
-// Event is what happens at a gate: Ask, Done, Abandon, Again, Pause or Resume,
-// each passed by value.
+// Event is what happens at a gate: Ask, Done, Abandon, Again, Slow, Pause or
+// Resume, each passed by value.
 type Event interface{ event() }
 
 // Outcome is what a grant's holder tells of its permits: Done and Abandon give
@@ -163,6 +167,8 @@ func step(c *Config, s *State, e Event, now time.Time, draw float64) Verdict {
 		abandon(c, s, e, at)
 	case Again:
 		s.take(e.Retry)
+	case Slow:
+		s.slow(e.Every, at)
 	case Pause:
 		s.stop(true, instantOf(e.Until), at)
 	case Resume:
@@ -176,9 +182,11 @@ func step(c *Config, s *State, e Event, now time.Time, draw float64) Verdict {
 func done(c *Config, s *State, e *Done, at Instant, draw float64) {
 	s.remember(at)
 	s.release(e.Retry)
+	wish := span(0)
 	if !e.OK {
-		s.pause(at, c.retryAfter(e.Failure.RetryAfter))
+		wish = c.retryAfter(e.Failure.RetryAfter)
 	}
+	s.pause(at, wish)
 	s.pause(at, spanOf(e.Pause))
 	r := neither
 	switch {
@@ -187,8 +195,12 @@ func done(c *Config, s *State, e *Done, at Instant, draw float64) {
 	case e.Failure.Blame == failure.BlameTarget:
 		r = failed
 	}
+	c.learn(s, r, at)
 	c.settle(s, e.Probe, r, at, draw)
 	c.repay(s, e, r, at)
+	if wish > 0 {
+		c.ease(s, at)
+	}
 	s.review(at)
 }
 

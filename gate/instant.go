@@ -81,6 +81,7 @@ func (s *State) tick(now time.Time) Instant {
 	s.OpenUntil = s.OpenUntil.sub(back)
 	s.PauseUntil = s.PauseUntil.sub(back)
 	s.NextAt = s.NextAt.sub(back)
+	s.Pace.Since = s.Pace.Since.sub(back)
 	s.Calls.shift(back)
 	s.Starts.shift(back)
 	s.Asked.shift(back)

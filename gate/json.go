@@ -71,6 +71,13 @@ func (s *State) check() error {
 		{"in_flight", int64(s.InFlight), maxInFlight},
 		{"retries", int64(s.Retries), int64(s.InFlight)},
 		{"spent", s.Spent, maxCount},
+		{"pace: every", s.Pace.Every, int64(maxSpan)},
+		{"pace: rate", s.Pace.Rate, paceMost},
+		{"pace: nominal", s.Pace.Nominal, paceMost},
+		{"pace: good", s.Pace.Good, paceMost},
+		{"pace: since", int64(s.Pace.Since), int64(maxInstant)},
+		{"pace: passed", s.Pace.Passed, maxInFlight},
+		{"pace: failed", s.Pace.Failed, maxInFlight},
 	} {
 		if f.value < 0 || f.value > f.most {
 			return fmt.Errorf("%s: %d is out of range; 0 to %d", f.name, f.value, f.most)

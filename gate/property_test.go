@@ -306,7 +306,7 @@ func wildConfigs() *rapid.Generator[gate.Config] {
 				rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1)})).Draw(t, name)
 		}
 		return gate.Config{
-			Jitter: number("jitter"), Pause: rapid.Bool().Draw(t, "pause"), Keep: span("keep"),
+			Jitter: number("jitter"), Pause: rapid.Bool().Draw(t, "pause"), Keep: span("keep"), Adapt: rapid.Bool().Draw(t, "adapt"),
 			RetryAfter: policy.RetryAfter{Honour: rapid.Bool().Draw(t, "honour"), Max: span("max")},
 			PerTarget:  policy.PerTarget{Concurrency: rapid.IntRange(-1, 5).Draw(t, "concurrency"), Rate: number("rate")},
 			Breaker: policy.Breaker{
@@ -328,7 +328,10 @@ func TestNothingBreaksTheState(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			c, now := wildConfigs().Draw(t, "config"), wild().Draw(t, "now")
 			draw := rapid.Float64().Draw(t, "draw")
-			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			case 5:
+				every := rapid.OneOf(seconds(20), rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) }))
+				s, _ = gate.Step(c, s, gate.Slow{Every: every.Draw(t, "every")}, now, draw)
 			case 0:
 				s, _ = gate.Step(c, s, gate.Ask{Retry: rapid.Bool().Draw(t, "retry")}, now, draw)
 			case 1:

@@ -67,6 +67,8 @@ type State struct {
 
 	// NextAt is the earliest start that the rate allows.
 	NextAt Instant `json:"next_at,omitzero"`
+	// Pace is how fast the target may be called, by what it asks and bears.
+	Pace Pace `json:"pace,omitzero"`
 	// InFlight counts the permits out, Retries those of them for retries.
 	InFlight int `json:"in_flight,omitzero"`
 	Retries  int `json:"retries,omitzero"`

@@ -127,7 +127,7 @@ func (b *booth) roomAfter(config *gate.Config, o gate.Outcome, now time.Time) bo
 		return false
 	}
 	after, _ := gate.Step(*config, b.state, o, now, 0)
-	return gate.Room(*config, after, now) > 0
+	return config.Every(after) == 0 && gate.Room(*config, after, now) > 0
 }
 
 func kindOf(retry bool) int {
@@ -191,16 +191,16 @@ const (
 
 // slot is the earliest instant at which the next slot of the rate is carved.
 func (b *booth) slot(config *gate.Config) time.Time {
-	rate := config.PerTarget.Rate
-	if !(rate > 0) {
-		return time.Time{}
-	}
 	state := &b.state
 	if b.draft != nil {
 		state = &b.draft.state
 	}
+	every := config.Every(*state)
+	if every == 0 {
+		return time.Time{}
+	}
 	at := state.NextAt.Time()
-	if rate*narrowSlot.Seconds() > 1 {
+	if every < narrowSlot {
 		at = at.Add(-slotsAhead)
 	}
 	return at

@@ -10,7 +10,7 @@ import (
 
 // runColly fetches a list as colly's manual shows: asynchronously, so many at
 // once, every page into a file.
-func runColly(list, dir string) error {
+func runColly(list, dir string, parallel int) error {
 	f, err := os.Open(list)
 	if err != nil {
 		return err

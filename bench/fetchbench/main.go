@@ -21,18 +21,20 @@ func main() {
 	flag.IntVar(&b.pages, "pages", 20_000, "pages of the healthy site")
 	flag.IntVar(&b.rounds, "rounds", 3, "interleaved rounds")
 	flag.IntVar(&b.many, "many", 1_000_000, "URLs of the second measure of memory; 0 = none")
+	flag.BoolVar(&b.fragileToo, "fragile", true, "measure the fragile site: some ten minutes")
 	flag.StringVar(&b.ebb, "ebb", "", "the ebb binary")
 	flag.StringVar(&b.record, "record", "", "file whose section fetch is replaced")
 	serve := flag.String("serve", "", "run as a site: healthy or fragile")
 	crawl := flag.String("colly", "", "run as colly over the URLs of a file")
 	out := flag.String("out", "", "directory of -colly")
+	at := flag.Int("parallel", parallel, "requests at once of -colly")
 	flag.Parse()
 	var err error
 	switch {
 	case *serve != "":
 		err = serveSite(*serve)
 	case *crawl != "":
-		err = runColly(*crawl, *out)
+		err = runColly(*crawl, *out, *at)
 	default:
 		err = b.run(context.Background())
 	}
@@ -47,6 +49,7 @@ const parallel = 16
 
 type bench struct {
 	pages, rounds, many int
+	fragileToo          bool
 	ebb, record         string
 	dir                 string
 	targets             report.Targets
@@ -83,52 +86,6 @@ func (b *bench) run(ctx context.Context) (err error) {
 		return report.Section(b.record, "fetch", text)
 	}
 	return nil
-}
-
-// tool is one way to fetch a list of URLs into a directory.
-type tool struct {
-	name string
-	// argv is its command line; fragile ones retry as their manuals say.
-	argv func(list, dir string, fragile bool) []string
-}
-
-// tools are all that are measured.
-func (b *bench) tools() []tool {
-	self, _ := os.Executable()
-	return []tool{
-		{"ebb fetch", func(list, dir string, fragile bool) []string {
-			argv := []string{b.ebb, "fetch", "-i", list, "-o", dir, "--quiet", "--waive", "a benchmark on loopback", "--no-robots"}
-			if fragile {
-				return append(argv, "--speed", fmt.Sprint(fragileSpeed))
-			}
-			return append(argv, "--policy", "scrape", "--concurrency", fmt.Sprint(parallel), "--spacing", "-1ns")
-		}},
-		{"wget", func(list, dir string, fragile bool) []string {
-			argv := []string{"wget", "-q", "-x", "-i", list, "-P", dir}
-			if fragile {
-				return append(argv, "--tries=3", "--retry-on-http-error=503", "--waitretry=1")
-			}
-			return argv
-		}},
-		{"aria2c", func(list, dir string, fragile bool) []string {
-			argv := []string{"aria2c", "-q", "-i", list, "-d", dir, "-j", fmt.Sprint(parallel), "--auto-file-renaming=false", "--file-allocation=none", "--summary-interval=0"}
-			if fragile {
-				return append(argv, "--max-tries=3", "--retry-wait=1")
-			}
-			return argv
-		}},
-		{"colly", func(list, dir string, _ bool) []string { return []string{self, "-colly", list, "-out", dir} }},
-		{"curl --parallel", func(list, dir string, fragile bool) []string {
-			argv := []string{"curl", "-s", "--parallel", "--parallel-max", fmt.Sprint(parallel), "--create-dirs", "-K", list + ".curl", "--output-dir", dir}
-			if fragile {
-				return append(argv, "--retry", "2", "--retry-delay", "1")
-			}
-			return argv
-		}},
-		{"scrapy", func(list, dir string, _ bool) []string {
-			return []string{"scrapy", "runspider", "-L", "ERROR", filepath.Join(b.dir, "spider.py"), "-a", "list=" + list, "-a", "out=" + dir}
-		}},
-	}
 }
 
 // once runs a tool and returns how long it took.

@@ -14,17 +14,20 @@ import (
 	"time"
 )
 
-// fragileSpeed is how much faster the fragile site's clock runs, and Ebb's
-// policy time with it. The other tools wait by the machine's clock: their
-// retries after 1 s are a minute of the site's.
-const fragileSpeed = 60
+// The fragile site breaks down at a request. It recovers when nobody has asked
+// for a while, or when somebody restarts it. All times are the machine's, for
+// everybody.
+const (
+	breakAt   = 300
+	quietFor  = 20 * time.Second
+	restartIn = 2 * time.Minute
+)
 
-// touchy breaks down at a request and recovers only after a minute of its
-// time in which nobody asks.
+// touchy is the fragile site.
 type touchy struct {
 	mu   sync.Mutex
 	seen int
-	out  bool
+	out  time.Time // since when it is down; zero = it is not
 	last time.Time
 	log  siteLog
 }
@@ -35,24 +38,23 @@ type siteLog struct {
 	Into     int `json:"into"`
 }
 
-const breakAt = 300
-
 func (s *touchy) down() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if s.out && now.Sub(s.last) >= time.Minute/fragileSpeed {
-		s.out = false
+	if !s.out.IsZero() && (now.Sub(s.last) >= quietFor || now.Sub(s.out) >= restartIn) {
+		s.out = time.Time{}
 	}
 	s.last = now
 	s.log.Requests++
 	if s.seen++; s.seen == breakAt {
-		s.out = true
+		s.out = now
 	}
-	if s.out {
-		s.log.Into++
+	if s.out.IsZero() {
+		return false
 	}
-	return s.out
+	s.log.Into++
+	return true
 }
 
 // serveSite is a site until its standard input ends.
@@ -69,6 +71,9 @@ func serveSite(kind string) error {
 			broken.mu.Lock()
 			defer broken.mu.Unlock()
 			json.NewEncoder(w).Encode(broken.log)
+			return
+		case r.URL.Path == "/robots.txt":
+			w.WriteHeader(http.StatusNotFound)
 			return
 		case kind == "fragile" && broken.down():
 			w.WriteHeader(http.StatusServiceUnavailable)

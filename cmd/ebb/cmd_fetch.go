@@ -195,6 +195,17 @@ func (f *fetchFlags) policy(a *app) (policy.Policy, error) {
 	return p, nil
 }
 
+// checkPolicy refuses a policy that no fetch may run with.
+func (f *fetchFlags) checkPolicy(p *policy.Policy) error {
+	if p.Target != policy.Host {
+		return usage(fmt.Errorf("fetch: policy %s is for target %s; a fetch calls hosts", p.Name, p.Target), "--policy polite, --policy scrape, or one of your own with target: host")
+	}
+	if err := fetch.CheckFloors(p, f.Waiver); err != nil {
+		return usage(err, `--waive "our own site", which is recorded, or a gentler setting`)
+	}
+	return nil
+}
+
 func (f *fetchFlags) header() http.Header {
 	h := http.Header{}
 	for _, text := range f.Headers {

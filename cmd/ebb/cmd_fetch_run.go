@@ -32,7 +32,10 @@ func (a *app) fetchAll(c *cobra.Command, f *fetchFlags, args []string) error {
 		return a.fetchDry(c, f, args)
 	}
 	if len(args) == 0 && len(f.inputs) == 0 { // it goes on as it began
-		kept, err := a.keptFlags(c, f.dir, f.Name)
+		kept, last, err := a.keptFlags(c, f.dir, f.Name)
+		if err == nil {
+			err = canGoOn(f.dir, last)
+		}
 		if err != nil {
 			return err
 		}
@@ -48,18 +51,28 @@ func (a *app) fetchAll(c *cobra.Command, f *fetchFlags, args []string) error {
 			return nil, err
 		}
 		show.runner(r)
-		if now := r.Fetch(); items == nil {
-			if now.Phase == fetch.Loading {
-				return r, usage(fmt.Errorf("fetch: %s: no URLs, and nothing to go on with", f.dir), "ebb fetch -i urls.txt -o "+f.dir)
-			}
+		if items == nil {
 			return r, nil
 		}
 		return r, loadInput(ctx, r, items, f.dir)
 	})
 }
 
-// fetchInput are the URLs; nil = none are given. A crawl's are read at once:
-// they say what is in scope.
+// canGoOn refuses to go on with a fetch that has ended, or has no input yet.
+func canGoOn(dir string, last *fetch.Fetch) error {
+	switch last.Phase {
+	case fetch.Ended:
+		return usage(fmt.Errorf("fetch: %s: no URLs are given, and the last fetch, %s, has ended: there is nothing to go on with", dir, last.ID),
+			"ebb fetch -i urls.txt -o "+dir+" for the next one, or ebb fetch retry "+dir)
+	case fetch.Loading:
+		return usage(fmt.Errorf("fetch: %s: the input of %s was not taken in whole", dir, last.ID), "give it again: ebb fetch -i urls.txt -o "+dir)
+	}
+	return nil
+}
+
+// fetchInput are the URLs; nil = none are given. The first is read at once, so
+// that nothing is made for an input that is not there. A crawl's are all read
+// at once: they say what is in scope.
 func (a *app) fetchInput(ctx context.Context, f *fetchFlags, args []string) (iter.Seq2[input.Item, error], error) {
 	sources := f.sources(args)
 	if len(sources) == 0 {
@@ -68,7 +81,7 @@ func (a *app) fetchInput(ctx context.Context, f *fetchFlags, args []string) (ite
 	never := func(string) (bool, error) { return false, nil } // the ledger knows
 	items := withBad(input.Read(sources, input.Options{Open: a.opener(ctx, f.Agent), Seen: never}).All())
 	if !f.Recursive {
-		return items, nil
+		return begun(items)
 	}
 	var seeds []input.Item
 	var hosts []string
@@ -87,6 +100,27 @@ func (a *app) fetchInput(ctx context.Context, f *fetchFlags, args []string) (ite
 	return func(yield func(input.Item, error) bool) {
 		for _, item := range seeds {
 			if !yield(item, nil) {
+				return
+			}
+		}
+	}, nil
+}
+
+// begun reads the first item.
+func begun(items iter.Seq2[input.Item, error]) (iter.Seq2[input.Item, error], error) {
+	next, stop := iter.Pull2(items)
+	item, err, ok := next()
+	if err != nil || !ok {
+		stop()
+		if err == nil {
+			err = errors.New("there is no URL in the input")
+		}
+		return nil, badInput(err)
+	}
+	return func(yield func(input.Item, error) bool) {
+		defer stop()
+		for ; ok; item, err, ok = next() {
+			if !yield(item, err) {
 				return
 			}
 		}
@@ -156,6 +190,9 @@ func (a *app) opener(ctx context.Context, agent string) func(string) (io.ReadClo
 // reports.
 func (a *app) fetching(ctx context.Context, f *fetchFlags, begin func(context.Context, fetch.Options, *fetchShow) (*fetch.Runner, error)) (err error) {
 	p, err := f.policy(a)
+	if err == nil {
+		err = f.checkPolicy(&p)
+	}
 	if err != nil {
 		return err
 	}
@@ -175,7 +212,7 @@ func (a *app) fetching(ctx context.Context, f *fetchFlags, begin func(context.Co
 	}
 	show := a.newFetchShow()
 	o := fetch.Options{
-		Store: s, Name: name, Policy: p, Sink: dir, Exclusive: exclusive, Agent: f.Agent, Header: f.header(), MaxBody: f.MaxSize,
+		Store: s, Name: name, Policy: p, Sink: dir, Exclusive: exclusive, Shared: !exclusive, Agent: f.Agent, Header: f.header(), MaxBody: f.MaxSize,
 		Conditional: !f.Fresh, Robots: !f.NoRobots, Waiver: f.Waiver, Observe: show.event, Settings: f.settings(),
 		Log: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
@@ -196,7 +233,7 @@ func (a *app) fetching(ctx context.Context, f *fetchFlags, begin func(context.Co
 		return fetchFailed(ctx, f.dir, err)
 	}
 	done := r.Fetch()
-	if err := dir.Manifest(done.ID); err != nil {
+	if err := dir.Manifest(&done); err != nil {
 		return err
 	}
 	return a.fetchEnded(ctx, s, f.dir, &done)

@@ -235,7 +235,7 @@ Exit codes: as of ebb fetch.`,
 		Example: "  ebb fetch retry votes\n  ebb fetch retry --class timeout --class server votes",
 		Args:    exactly("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
-			f, err := a.keptFlags(c, args[0], name)
+			f, _, err := a.keptFlags(c, args[0], name)
 			if err != nil {
 				return err
 			}
@@ -262,10 +262,13 @@ Exit codes: as of ebb fetch.`,
 	return c
 }
 
-// keptFlags are the flags that the newest fetch of a directory began with.
-func (a *app) keptFlags(c *cobra.Command, dir, name string) (*fetchFlags, error) {
+// keptFlags are the newest fetch of a directory, and the flags that it began
+// with.
+func (a *app) keptFlags(c *cobra.Command, dir, name string) (*fetchFlags, *fetch.Fetch, error) {
 	f := &fetchFlags{Policy: fetch.DefaultPolicy}
+	var last *fetch.Fetch
 	err := a.lookAtFetch(c, dir, name, func(_ context.Context, _ store.Store, now *fetch.Fetch) error {
+		last = now
 		if len(now.Settings) == 0 {
 			return nil
 		}
@@ -275,5 +278,5 @@ func (a *app) keptFlags(c *cobra.Command, dir, name string) (*fetchFlags, error)
 	if name != "" {
 		f.Name = name
 	}
-	return f, err
+	return f, last, err
 }

@@ -121,8 +121,8 @@ func TestFetchUsage(t *testing.T) {
 		{"no directory", []string{"fetch", "http://127.0.0.1:1/"}, exitUsage, "no directory"},
 		{"no input", []string{"fetch", "-o", filepath.Join(dir, "a")}, exitNo, "no ledger"},
 		{"unreadable input", []string{"fetch", "-i", filepath.Join(dir, "nothing"), "-o", filepath.Join(dir, "b")}, exitUsage, "nothing"},
-		{"under the floor", []string{"fetch", "http://127.0.0.1:1/", "-o", filepath.Join(dir, "c"), "--spacing", "1ms"}, exitNo, "floor"},
-		{"wrong kind of policy", []string{"fetch", "http://127.0.0.1:1/", "-o", filepath.Join(dir, "d"), "--policy", "webhook"}, exitNo, "for target endpoint"},
+		{"under the floor", []string{"fetch", "http://127.0.0.1:1/", "-o", filepath.Join(dir, "c"), "--spacing", "1ms"}, exitUsage, "--waive"},
+		{"wrong kind of policy", []string{"fetch", "http://127.0.0.1:1/", "-o", filepath.Join(dir, "d"), "--policy", "webhook"}, exitUsage, "for target endpoint"},
 		{"unknown class", []string{"fetch", "retry", "--class", "bogus", filepath.Join(dir, "nowhere")}, exitNo, "no ledger"},
 		{"nothing there", []string{"fetch", "status", filepath.Join(dir, "nowhere")}, exitNo, "no ledger"},
 		{"bad header", []string{"fetch", "http://127.0.0.1:1/", "-o", filepath.Join(dir, "e"), "-H", "x"}, exitUsage, "--header"},
@@ -134,6 +134,30 @@ func TestFetchUsage(t *testing.T) {
 				t.Errorf("said:\n%s", errs)
 			}
 		})
+	}
+	if made, err := os.ReadDir(dir); err != nil || len(made) != 0 {
+		t.Errorf("wrong usage made %v, %v", made, err)
+	}
+}
+
+// Wrong usage after a fetch leaves that fetch the newest.
+func TestFetchWrongUsageBeginsNothing(t *testing.T) {
+	base, _ := fetchSite(t)
+	dir := filepath.Join(t.TempDir(), "votes")
+	code, out, errs := ebb(t, "", "fetch", base+"/p/1", "-o", dir)
+	wantCode(t, exitDone, code, out, errs)
+	for _, args := range [][]string{
+		{"fetch", "-o", dir},
+		{"fetch", "-i", filepath.Join(dir, "nothing.txt"), "-o", dir},
+		{"fetch", "-i", "-", "-o", dir},
+	} {
+		code, out, errs = ebb(t, "\n# none\n", args...)
+		wantCode(t, exitUsage, code, out, errs)
+	}
+	code, out, errs = ebb(t, "", "fetch", "status", dir)
+	wantCode(t, exitDone, code, out, errs)
+	if !strings.Contains(out, "votes.000001") || !strings.Contains(out, "ended") {
+		t.Errorf("the newest fetch is\n%s", out)
 	}
 }
 

@@ -88,17 +88,8 @@ func gather(r *report.Report) error {
 
 // eachFailure calls do for every page that is not here.
 func eachFailure(ctx context.Context, s store.Reader, f *Fetch, do func(report.Failure) error) error {
-	states := []job.State{job.Failed, job.Parked, job.Cancelled, job.Queued, job.Running}
-	if len(f.SameBody) > 0 {
-		states = append(states, job.Succeeded)
-	}
-	for _, state := range states {
-		err := Each(ctx, s, f, state, func(p Page) error {
-			if p.Outcome == OK || p.Outcome == Unchanged {
-				return nil
-			}
-			return do(failureOf(f, &p))
-		})
+	for _, state := range []job.State{job.Failed, job.Parked, job.Cancelled, job.Queued, job.Running} {
+		err := Each(ctx, s, f, state, func(p Page) error { return do(failureOf(f, &p)) })
 		if err != nil {
 			return err
 		}
@@ -113,8 +104,6 @@ func failureOf(f *Fetch, p *Page) report.Failure {
 		Reason: strings.TrimPrefix(p.Job.LastError, class+": "), Starts: p.Job.History.Starts, At: p.Job.EndedAt,
 	}
 	switch {
-	case p.Job.State == job.Succeeded:
-		out.Class, out.Reason = "soft_error", "the same body stands on many URLs"
 	case p.Job.LastError == "" && p.Job.Cause != "":
 		out.Class, out.Reason = "", string(p.Job.Cause)
 	case p.Job.LastError == "":

@@ -217,7 +217,6 @@ func (r *Runner) observe(e worker.Event) {
 			r.meter.ended(false)
 		}
 	case worker.GateOpened, worker.GatePaused:
-		r.hosts.opened(e.Target)
 		r.meter.gate(e.Target, string(e.What)+" "+e.Text)
 		r.o.Observe(Event{Type: EventGate, At: e.At, Host: e.Target, State: "", Text: string(e.What) + " " + e.Text})
 	case worker.GateClosed:

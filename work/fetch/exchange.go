@@ -96,10 +96,11 @@ func (r *Runner) exchange(ctx context.Context, url string, header http.Header, p
 		if err != nil {
 			return a, failure.Fatal(failure.New(failure.Redirect, "bad_location", fmt.Errorf("redirect to %q: %w", next, err)))
 		}
-		if r.o.Robots && scope.Host(to) != scope.Host(a.final) {
-			if err := r.rules.allows(ctx, to); err != nil {
-				return a, err
-			}
+		if r.o.Follow != nil && !r.o.Follow.Ask(to).In {
+			return a, failure.Fatal(failure.New(failure.Redirect, "out_of_scope", fmt.Errorf("redirect to %s, which is out of scope; --include %s takes it in", to, scope.Host(to))))
+		}
+		if _, err := r.rules.allows(ctx, to); err != nil {
+			return a, err
 		}
 		a.final, header, part = to, r.o.Header, nil
 	}

@@ -45,6 +45,10 @@ type Options struct {
 	// a process that was killed had under way is taken over at once, and as
 	// an interruption, which costs nothing.
 	Exclusive bool
+	// Shared says that other machines may call the same hosts by the same
+	// store: what the policy lets one process do to a host, spacing and
+	// concurrency, is then what all of them may do together.
+	Shared bool
 
 	// Agent is the User-Agent header. Default DefaultAgent.
 	Agent string

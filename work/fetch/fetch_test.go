@@ -154,7 +154,7 @@ func runIn(ctx context.Context, t testing.TB, dir string, change func(*Options),
 		return r, err
 	}
 	f := r.Fetch()
-	return r, d.Manifest(f.ID)
+	return r, d.Manifest(&f)
 }
 
 func TestFetchesAllOnce(t *testing.T) {
@@ -184,4 +184,36 @@ func TestFetchesAllOnce(t *testing.T) {
 	if err != nil || strings.Count(string(manifest), "\n") != 200 {
 		t.Errorf("manifest of %d lines, %v", strings.Count(string(manifest), "\n"), err)
 	}
+}
+
+// retried tries again what the words name of the newest fetch of a directory.
+func retried(t testing.TB, dir string, change func(*Options), words ...string) Fetch {
+	t.Helper()
+	d, err := OpenDir(dir, DirOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	s, err := sqlite.Open(t.Context(), Ledger(dir), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	o := Options{Store: s, Name: "test", Policy: rapidly(t), Sink: d, Exclusive: true, Waiver: "a test on loopback"}
+	change(&o)
+	r, err := Resume(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Again(t.Context(), words); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f := r.Fetch()
+	if err := d.Manifest(&f); err != nil {
+		t.Fatal(err)
+	}
+	return f
 }

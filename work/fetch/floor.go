@@ -14,6 +14,24 @@ const (
 	floorConcurrency = 16
 )
 
+// together is the policy for machines that share their hosts: spacing and
+// concurrency of a process become the host's, over all of them.
+func together(p policy.Policy) (policy.Policy, error) {
+	if p.Spacing > 0 {
+		if rate := 1 / p.Spacing.Seconds(); p.PerTarget.Rate <= 0 || p.PerTarget.Rate > rate {
+			p.PerTarget.Rate = rate
+		}
+	}
+	if p.PerTarget.Concurrency <= 0 || p.PerTarget.Concurrency > p.Concurrency {
+		p.PerTarget.Concurrency = p.Concurrency
+	}
+	sealed, err := policy.Seal(p)
+	if err != nil {
+		return p, fmt.Errorf("fetch: policy %s: for several machines: %w", p.Name, err)
+	}
+	return sealed, nil
+}
+
 // CheckFloors refuses a policy that would press a host harder than the floors
 // of politeness allow, unless somebody gave a reason.
 func CheckFloors(p *policy.Policy, waiver string) error {

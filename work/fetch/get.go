@@ -44,7 +44,7 @@ func (r *Runner) get(ctx context.Context, t *worker.Task, args *pageArgs) (Kept,
 	if known {
 		header = was.conditional(header)
 	}
-	part := r.part(j.Seq)
+	part := r.part(j.Seq, t.Start())
 	a, err := r.exchange(ctx, args.URL, header, part)
 	defer a.drop()
 	s.At, s.Hops = a.receivAt, a.hops

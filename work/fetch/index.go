@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -115,26 +116,26 @@ func (d *Dir) note(s *Saved, outcome Outcome) error {
 
 // Manifest writes the SHA-256 of every file of the fetch, as sha256sum -c
 // reads it, in one step.
-func (d *Dir) Manifest(fetch string) (err error) {
+func (d *Dir) Manifest(f *Fetch) (err error) {
 	in, err := os.Open(filepath.Join(d.root, indexName))
 	if err != nil {
 		return fmt.Errorf("fetch: manifest: %w", err)
 	}
 	defer in.Close() //nolint:errcheck // read only
-	f, err := d.Temp()
+	to, err := d.Temp()
 	if err != nil {
 		return fmt.Errorf("fetch: manifest: %w", err)
 	}
-	out := bufio.NewWriter(f)
+	out := bufio.NewWriter(to)
 	err = eachLine(in, func(l Line) error {
-		if l.Fetch != fetch || l.Path == "" || !d.Has(l.Path, l.Size) {
+		if l.Fetch != f.ID || l.Path == "" || slices.Contains(f.SameBody, l.SHA256) || !d.Has(l.Path, l.Size) {
 			return nil
 		}
 		_, err := fmt.Fprintf(out, "%s  %s\n", l.SHA256, l.Path)
 		return err
 	})
-	if err = errors.Join(err, out.Flush(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(d.root, manifestName))
+	if err = errors.Join(err, out.Flush(), to.Close()); err == nil {
+		err = os.Rename(to.Name(), filepath.Join(d.root, manifestName))
 	}
 	if err != nil {
 		return fmt.Errorf("fetch: manifest: %w", err)

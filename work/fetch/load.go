@@ -28,12 +28,14 @@ const forEver = 100 * 365 * 24 * time.Hour
 // Runner runs one fetch. Make it with Open.
 type Runner struct {
 	o      Options
-	hosts  *hosts
+	paces  *paces
 	meter  *meter
 	rules  *rulebook
 	probes *probes
 	flight *flights
 	notes  *notes
+	// recalled are the bodies whose pages this process has taken back.
+	recalled []string
 	gentle policy.Policy // the policy within waves
 
 	mu    sync.Mutex
@@ -77,11 +79,16 @@ func newRunner(ctx context.Context, o Options) (*Runner, error) {
 		return nil, err
 	}
 	wave, err := inWaves(o.Policy)
+	if err == nil && o.Shared {
+		if wave, err = together(wave); err == nil {
+			o.Policy, err = together(o.Policy)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	r := &Runner{o: o, gentle: wave}
-	r.hosts = newHosts(&r.o)
+	r.paces = &paces{by: map[string]pace{}}
 	r.meter = newMeter(r.o.clock())
 	r.rules = newRulebook(r)
 	r.probes = &probes{done: map[string]chan struct{}{}}
@@ -136,6 +143,9 @@ type pageArgs struct {
 	Context []input.Column `json:"context,omitempty"`
 	Depth   int            `json:"depth,omitempty"`
 	From    string         `json:"from,omitempty"` // the page that linked to it
+	// Again counts the jobs of the URL before this one, whose pages turned out
+	// to be an error page: see recall.
+	Again int `json:"again,omitempty"`
 }
 
 // Load takes the input in. It may be given again after an interruption: what
@@ -179,7 +189,7 @@ func (r *Runner) Load(ctx context.Context, items iter.Seq2[input.Item, error]) e
 	}
 	return r.change(ctx, func(f *Fetch) bool {
 		if f.Phase == Loading || !f.Follows {
-			f.Input = total(counts)
+			f.Input = total(counts) - f.Recalled
 		}
 		if f.Phase == Loading {
 			f.Phase, f.Repeated = Passing, repeated
@@ -201,9 +211,13 @@ func (r *Runner) pageJob(a pageArgs) (job.New, error) {
 		return job.New{}, fmt.Errorf("fetch: %q: %w", a.URL, err)
 	}
 	f := r.Fetch()
+	unique := nameOf(a.URL)
+	if a.Again > 0 {
+		unique = fmt.Sprintf("%s.%d", unique, a.Again)
+	}
 	return job.New{
 		Kind: Kind, Queue: f.Queue(), Batch: f.ID, Target: target, Policy: r.o.Policy.Name, Args: args,
-		Unique: nameOf(a.URL), UniqueScope: job.UniqueInQueue, UniqueFor: forEver,
+		Unique: unique, UniqueScope: job.UniqueInQueue, UniqueFor: forEver,
 	}, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/job"
@@ -51,10 +50,12 @@ func (r *Runner) page(ctx context.Context, t *worker.Task) error {
 	if err := json.Unmarshal(t.Args(), &a); err != nil {
 		return failure.Fatal(failure.New(failure.InvalidInput, "args", err))
 	}
-	seq := t.Job().Seq
+	j := t.Job()
+	seq, host := j.Seq, j.Target
 	flying := flying{url: a.URL, wave: r.Wave()}
 	r.flight.put(seq, flying)
-	if _, err := scope.Normalize(a.URL); err != nil {
+	if host == "" { // it was no URL when it came
+		_, err := scope.Normalize(a.URL)
 		return failure.Fatal(failure.New(failure.InvalidInput, "url", err))
 	}
 	if t.Start() > 1 { // it may have been kept, and the word of it lost
@@ -62,18 +63,14 @@ func (r *Runner) page(ctx context.Context, t *worker.Task) error {
 			return r.done(t, kept)
 		}
 	}
-	if r.o.Robots {
-		if err := r.rules.allows(ctx, a.URL); err != nil {
-			return err
-		}
+	delay, err := r.rules.allows(ctx, a.URL)
+	if err == nil {
+		err = r.slow(ctx, host, delay)
 	}
-	if wait := r.hosts.reserve(scope.Host(a.URL), seq); wait > maxInSlot {
-		return failure.Snooze(wait)
-	} else if err := r.sleep(ctx, wait); err != nil {
+	if err != nil {
 		return err
 	}
 	kept, err := r.get(ctx, t, &a)
-	r.hosts.ended(scope.Host(a.URL), err)
 	if err != nil {
 		return err
 	}
@@ -81,10 +78,6 @@ func (r *Runner) page(ctx context.Context, t *worker.Task) error {
 	r.flight.put(seq, flying)
 	return r.done(t, kept)
 }
-
-// maxInSlot is the longest that a page waits in its slot for its host's turn;
-// for longer ones the slot is given up.
-const maxInSlot = 5 * time.Second
 
 // Wave returns the number of the pass under way; 0 = the first.
 func (r *Runner) Wave() int {

@@ -24,14 +24,17 @@ type part struct {
 	Validator string `json:"validator"`
 }
 
-// part returns the beginning of the job's page that is kept, if any. Archives
-// want whole answers, so there are none for them.
-func (r *Runner) part(seq int64) *part {
+// part returns the beginning of the job's page that an earlier start kept, if
+// any. Archives want whole answers, so there are none for them.
+func (r *Runner) part(seq int64, start int) *part {
 	dir := r.o.Sink.Parts()
 	if dir == "" {
 		return nil
 	}
 	p := &part{path: filepath.Join(dir, strconv.FormatInt(seq, 10))}
+	if start == 1 {
+		return p
+	}
 	text, err := os.ReadFile(p.path + ".json")
 	if err != nil || json.Unmarshal(text, p) != nil || p.Validator == "" {
 		return p

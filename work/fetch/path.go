@@ -32,6 +32,9 @@ func pathOf(url string) string {
 		switch {
 		case last && s == "":
 			s = "index.html"
+		case last && s == "index.html": // the directory's own page is another
+			parts = append(parts, safeName("%69ndex.html"+query, url))
+			return strings.Join(parts, "/")
 		case s == "":
 			s = "%"
 		}
@@ -52,7 +55,7 @@ func safeName(s, url string) string {
 		switch {
 		case c < 0x20, c == 0x7f, c == '/', c == '\\', c == '*', c == '"', c == '<', c == '>', c == '|', c == ':' && i == 0,
 			c == '.' && i == 0, c == '.' && i == len(s)-1:
-			fmt.Fprintf(&b, "%%%02X", c)
+			fmt.Fprintf(&b, "%%%02x", c) // in small letters: URLs in normal form have capitals
 		default:
 			b.WriteByte(c)
 		}

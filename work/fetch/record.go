@@ -60,8 +60,11 @@ type Fetch struct {
 	// Follows says that links are followed.
 	Follows     bool `json:"follows,omitempty"`
 	Conditional bool `json:"conditional,omitempty"`
-	// SameBody are the digests of pages that turned out to be one error page.
+	// SameBody are the digests of pages that turned out to be one error page,
+	// Recalled how many had been taken for fetched: each has a job anew, and
+	// its first one is in no account.
 	SameBody []string  `json:"same_body,omitempty"`
+	Recalled int64     `json:"recalled,omitempty"`
 	Waves    []Wave    `json:"waves,omitempty"`
 	Earlier  []Wave    `json:"earlier_waves,omitempty"` // before a retry by order
 	Stopped  wave.Stop `json:"stopped,omitempty"`       // why there is no further wave

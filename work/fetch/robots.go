@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/work/fetch/robots"
@@ -23,13 +24,17 @@ type rulebook struct {
 
 func newRulebook(r *Runner) *rulebook { return &rulebook{r: r, asking: map[string]chan struct{}{}} }
 
-// allows answers nil if the URL may be fetched. A host whose rules cannot be
-// learnt is deferred as one that is overloaded: its gate pauses it.
-func (b *rulebook) allows(ctx context.Context, url string) error {
+// allows answers whether the URL may be fetched, and the Crawl-delay of its
+// host. A host whose rules cannot be learnt is deferred as one that is
+// overloaded: its gate pauses it.
+func (b *rulebook) allows(ctx context.Context, url string) (time.Duration, error) {
+	if !b.r.o.Robots {
+		return 0, nil
+	}
 	origin, at := robots.URL(url)
 	access, err := b.access(ctx, origin, at)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	now := b.r.o.clock().Now()
 	if access.Deferred {
@@ -38,15 +43,12 @@ func (b *rulebook) allows(ctx context.Context, url string) error {
 		if b.r.o.Policy.Gate { // without one, every page would wait for itself
 			f.RetryAfter = max(0, access.Until.Sub(now))
 		}
-		return &failure.Error{Failure: f}
+		return 0, &failure.Error{Failure: f}
 	}
 	if v := access.File.Ask(b.r.o.Agent, url); !v.Allowed {
-		return failure.Fatal(failure.New(failure.PolicyDenied, "robots", errors.New("robots.txt: "+v.String())))
+		return 0, failure.Fatal(failure.New(failure.PolicyDenied, "robots", errors.New("robots.txt: "+v.String())))
 	}
-	if d := access.File.Delay(b.r.o.Agent); d > 0 {
-		b.r.hosts.crawlDelay(scope.Host(url), d)
-	}
-	return nil
+	return access.File.Delay(b.r.o.Agent), nil
 }
 
 // access looks the origin up, and asks for its robots.txt where that must be;

@@ -37,6 +37,9 @@ func inWaves(p policy.Policy) (policy.Policy, error) {
 // Run works until nothing is left that the policy would try, ctx ends, or our
 // own machine cannot go on. Where it ended, another Run goes on.
 func (r *Runner) Run(ctx context.Context) error {
+	if r.o.Soft != nil {
+		r.o.Soft.Known(r.Fetch().SameBody)
+	}
 	for {
 		f := r.Fetch()
 		var err error
@@ -44,10 +47,11 @@ func (r *Runner) Run(ctx context.Context) error {
 		case Loading:
 			return fmt.Errorf("fetch: %s: its input was not taken in whole; give it again", f.ID)
 		case Passing:
+			var taken int
 			if err = r.pass(ctx); err == nil {
-				err = r.recall(ctx)
+				taken, err = r.recall(ctx)
 			}
-			if err == nil {
+			if err == nil && taken == 0 {
 				err = r.plan(ctx)
 			}
 		case Cooling:

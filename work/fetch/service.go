@@ -108,7 +108,7 @@ func (s *Service) Fetch(ctx context.Context, id string) (Fetch, error) {
 		return f, err
 	}
 	f.Tally = &Tally{ // while it is under way: by the counters, failures in one
-		Input: total(counts), OK: counts[job.Succeeded], Exhausted: counts[job.Failed], Parked: counts[job.Parked],
+		Input: total(counts) - f.Recalled, OK: counts[job.Succeeded] - f.Recalled, Exhausted: counts[job.Failed], Parked: counts[job.Parked],
 		Cancelled: counts[job.Cancelled], Pending: counts[job.Queued] + counts[job.Running],
 	}
 	return f, nil
@@ -195,7 +195,7 @@ func (s *Service) launch(ctx context.Context, name, policyName string, begin fun
 		return Fetch{}, err
 	}
 	r, err := begin(ctx, Options{
-		Store: s.c.Store, Name: name, Policy: p, Sink: dir, Conditional: true, Robots: true, Clock: s.c.Clock, Log: s.c.Log, Watch: s.c.Watch,
+		Store: s.c.Store, Name: name, Policy: p, Sink: dir, Shared: true, Conditional: true, Robots: true, Clock: s.c.Clock, Log: s.c.Log, Watch: s.c.Watch,
 	})
 	if err != nil {
 		return Fetch{}, errors.Join(err, dir.Close())
@@ -206,7 +206,7 @@ func (s *Service) launch(ctx context.Context, name, policyName string, begin fun
 		err := r.Run(life)
 		f := r.Fetch()
 		if err == nil {
-			err = dir.Manifest(f.ID)
+			err = dir.Manifest(&f)
 		}
 		if err = errors.Join(err, dir.Close()); err != nil && life.Err() == nil {
 			s.c.Log.Warn("fetch: ended early; the next start of the server goes on", "fetch", f.ID, "error", err)

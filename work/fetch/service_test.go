@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ebbhq/ebb/store/memory"
@@ -93,49 +92,3 @@ func pause(t *testing.T) {
 		t.Fatal("nothing happened")
 	}
 }
-
-// The rate after an open gate: half of what was good, up by a tenth for a
-// window that used it and passed, never up for errors or idleness.
-func TestRateAfterAGate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &Options{}
-		o.Policy.Gate = true
-		h := newHosts(o)
-		busy := func(n int, err error) {
-			for range n {
-				h.ended("x", err)
-			}
-			fired := time.NewTimer(rateWindow)
-			<-fired.C
-			h.ended("x", nil) // closes the window, opens the next with one call
-		}
-		rate := func() float64 { return h.by["x"].rate }
-		busy(60, nil) // 6 a second
-		if rate() != 0 {
-			t.Fatalf("rate %g before any gate opened", rate())
-		}
-		h.opened("x")
-		half := rate()
-		if half < 2.9 || half > 3.1 {
-			t.Fatalf("resumes at %g a second, want half of 6", half)
-		}
-		busy(0, nil) // idle: proves nothing
-		if rate() != half {
-			t.Errorf("idleness moved the rate to %g", rate())
-		}
-		busy(30, nil)
-		if got := rate(); got <= half || got > half+0.7 {
-			t.Errorf("a good window moved the rate from %g to %g, want a tenth of 6 more", half, got)
-		}
-		up := rate()
-		busy(30, &failureError{})
-		if got := rate(); got != up {
-			t.Errorf("errors of nobody moved the rate from %g to %g", up, got)
-		}
-	})
-}
-
-// failureError is an error that says nothing of the host.
-type failureError struct{}
-
-func (*failureError) Error() string { return "ours" }

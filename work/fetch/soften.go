@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/ebbhq/ebb/failure"
-	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/work/fetch/scope"
 	"github.com/ebbhq/ebb/work/fetch/soft"
 )
@@ -134,36 +132,4 @@ func (p *probes) once(ctx context.Context, r *Runner, url string) error {
 	b := &Body{URL: at, Final: at, Status: resp.StatusCode, Type: resp.Header.Get("Content-Type"), Size: s.size, SHA256: sha, Head: head}
 	r.o.Soft.Probed(b.answer())
 	return nil
-}
-
-// recall takes pages back that turned out to be one error page on many URLs
-// only when the last of them came: they go into quarantine, and the account
-// has them as soft.
-func (r *Runner) recall(ctx context.Context) error {
-	if r.o.Soft == nil {
-		return nil
-	}
-	over := r.o.Soft.Over()
-	f := r.Fetch()
-	if len(over) == 0 || slices.Equal(over, f.SameBody) {
-		return nil
-	}
-	err := r.change(ctx, func(f *Fetch) bool {
-		f.SameBody = over
-		return true
-	})
-	if err != nil {
-		return err
-	}
-	f = r.Fetch()
-	return Each(ctx, r.o.Store, &f, "succeeded", func(p Page) error {
-		if p.Outcome != Soft {
-			return nil
-		}
-		drop := store.Record{Kind: PageKind, ID: r.o.Name + "/" + nameOf(p.Args.URL), Version: store.AnyVersion}
-		if _, err := r.o.Store.Write(ctx, r.o.now(), store.Write{Drops: []store.Record{drop}}); err != nil {
-			return fmt.Errorf("fetch: %w", err)
-		}
-		return r.o.Sink.Recall(p.Kept.Path)
-	})
 }

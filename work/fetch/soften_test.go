@@ -82,23 +82,29 @@ func TestSoftErrors(t *testing.T) {
 	})
 }
 
-// One body on many URLs: those that came before it was known go too.
+// One body on many URLs: those that came before it was known go too, stand in
+// the account as the others do, and come when the site is mended.
 func TestSameBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		mended := false
 		s := inside(func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasPrefix(r.URL.Path, "/page/1") { // 1, 10 to 19
+			if strings.HasPrefix(r.URL.Path, "/page/1") && !mended { // 1, 10 to 19
 				html(w, "<title>Votes</title>please log in")
 				return
 			}
 			html(w, "<title>Votes</title>%s", r.URL.Path)
 		})
 		dir := t.TempDir()
-		f := run(t, dir, func(o *Options) {
+		rules := func(o *Options) {
 			o.Transport = s
 			o.Soft = softJudge(t, soft.Options{SameBody: 3})
-		}, pagesOf(s.URL, 20)...).Fetch()
+		}
+		f := run(t, dir, rules, pagesOf(s.URL, 20)...).Fetch()
 		if want := (Tally{Input: 20, OK: 9, Soft: 11}); *f.Tally != want {
 			t.Errorf("tally %+v, want %+v", *f.Tally, want)
+		}
+		if f.Recalled != 2 || len(f.Waves) != 3 || f.Waves[0].Planned != 11 {
+			t.Errorf("%d pages were taken back, waves %+v; want 2, and all 11 in the waves", f.Recalled, f.Waves)
 		}
 		for i := range 20 {
 			path := filepath.FromSlash(pathOf(fmt.Sprintf("%s/page/%d", s.URL, i)))
@@ -106,6 +112,14 @@ func TestSameBody(t *testing.T) {
 			if bad := i == 1 || i >= 10; (missing != nil) != bad {
 				t.Errorf("page %d: %v", i, missing)
 			}
+		}
+		mended = true
+		if f = retried(t, dir, rules, "soft"); *f.Tally != (Tally{Input: 20, OK: 20}) || !f.Complete() {
+			t.Errorf("after a retry of what is soft: %+v", *f.Tally)
+		}
+		manifest, err := os.ReadFile(filepath.Join(dir, manifestName))
+		if n := strings.Count(string(manifest), "\n"); err != nil || n != 20 {
+			t.Errorf("manifest of %d lines, %v", n, err)
 		}
 	})
 }

@@ -133,7 +133,7 @@ func Count(ctx context.Context, s store.Reader, f *Fetch) (Tally, error) {
 	if err != nil {
 		return Tally{}, err
 	}
-	t := Tally{Input: total(counts), Pending: counts[job.Queued] + counts[job.Running]}
+	t := Tally{Input: total(counts) - f.Recalled, Pending: counts[job.Queued] + counts[job.Running]}
 	if !f.Follows && f.Phase != Loading {
 		t.Input = f.Input
 	}
@@ -164,6 +164,8 @@ type Page struct {
 	Args    pageArgs
 	Kept    Kept // of what was fetched
 	Outcome Outcome
+
+	replaced bool // its URL has a job anew: see recall
 }
 
 // pageOf reads a job back.
@@ -178,15 +180,23 @@ func pageOf(f *Fetch, j job.Job) (Page, error) {
 		}
 	}
 	p.Outcome = outcomeOf(j.State, j.Cause, j.LastClass, p.Kept.Unchanged)
-	if j.State == job.Succeeded && slices.Contains(f.SameBody, p.Kept.SHA256) {
-		p.Outcome = Soft
-	}
+	p.replaced = j.State == job.Succeeded && slices.Contains(f.SameBody, p.Kept.SHA256)
 	return p, nil
 }
 
 // Each calls do for every page of the fetch in the state; of any state if it
 // is empty. The newest come first.
 func Each(ctx context.Context, s store.Reader, f *Fetch, state job.State, do func(Page) error) error {
+	return eachRow(ctx, s, f, state, func(p Page) error {
+		if p.replaced {
+			return nil
+		}
+		return do(p)
+	})
+}
+
+// eachRow is Each of every job, those included that were replaced.
+func eachRow(ctx context.Context, s store.Reader, f *Fetch, state job.State, do func(Page) error) error {
 	const most = 1000
 	for page := (store.Page{Limit: most}); ; {
 		jobs, err := s.List(ctx, store.Filter{State: state, Batch: f.ID}, page)

@@ -43,7 +43,7 @@ func (k *known) conditional(h http.Header) http.Header {
 
 // validators returns what is known of a page, if it is still here.
 func (r *Runner) validators(ctx context.Context, url string) (known, bool) {
-	if !r.o.Conditional {
+	if !r.o.Conditional || !r.before() {
 		return known{}, false
 	}
 	rec, err := r.o.Store.Record(ctx, PageKind, r.o.Name+"/"+nameOf(url))
@@ -55,6 +55,13 @@ func (r *Runner) validators(ctx context.Context, url string) (known, bool) {
 		return known{}, false
 	}
 	return k, true
+}
+
+// before reports whether there was a fetch of the name before this one.
+func (r *Runner) before() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fetch.Previous != ""
 }
 
 // remember notes how to ask for the page the next time. It need not be durable

@@ -77,6 +77,16 @@ func (b *Bodies) sketch(digest string) int {
 	return int(least)
 }
 
+// known takes the digests for over.
+func (b *Bodies) known(digests []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, d := range digests {
+		b.count[d] = max(b.count[d], b.limit)
+		delete(b.exact, d)
+	}
+}
+
 // Over returns the digests that reached the limit, sorted.
 func (b *Bodies) Over() []string {
 	b.mu.Lock()

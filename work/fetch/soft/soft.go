@@ -120,6 +120,13 @@ func (j *Judge) Over() []string {
 	return j.bodies.Over()
 }
 
+// Known tells of bodies that an earlier process found on too many URLs.
+func (j *Judge) Known(digests []string) {
+	if j.bodies != nil {
+		j.bodies.known(digests)
+	}
+}
+
 func isHTML(contentType string) bool {
 	media := mediaType(contentType)
 	return media == "text/html" || media == "application/xhtml+xml"
