@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
@@ -22,6 +24,13 @@ not exist: ebb.1, ebb-job.1, ebb-job-why.1 and so on.`,
 				return &failed{code: exitNo, err: fmt.Errorf("man: %w", err), try: "a directory that this user can write"}
 			}
 			now := a.now()
+			if text, _ := a.lookup("SOURCE_DATE_EPOCH"); text != "" { // of a build that can be repeated
+				seconds, err := strconv.ParseInt(text, 10, 64)
+				if err != nil {
+					return usage(fmt.Errorf("man: SOURCE_DATE_EPOCH=%q: want seconds since 1970", text), "SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) ebb man DIR")
+				}
+				now = time.Unix(seconds, 0).UTC()
+			}
 			header := &doc.GenManHeader{Section: "1", Source: "Ebb " + currentVersion(), Manual: "Ebb", Date: &now}
 			if err := doc.GenManTree(c.Root(), header, args[0]); err != nil {
 				return &failed{code: exitNo, err: fmt.Errorf("man: %w", err), try: "a directory that this user can write"}
