@@ -91,12 +91,13 @@ func TestResumesAtHalf(t *testing.T) {
 	}
 	p.now = p.now.Add(time.Minute)
 	p.call(good) // closes that window
-	rates := []float64{6, 7, 8, 9, 0}
-	for i, want := range rates {
-		n := p.busy(10*time.Second, time.Millisecond, good)
-		p.call(good)
-		if p.rate() != want {
-			t.Fatalf("good window %d: rate %g after %d calls, want %g", i+1, p.rate(), n, want)
+	for _, want := range []float64{6, 7, 8, 9, 0} {
+		before, began, n := p.rate(), p.now, 0
+		for p.rate() == before && p.now.Sub(began) < time.Minute {
+			n += p.busy(time.Millisecond, time.Millisecond, good)
+		}
+		if took := p.now.Sub(began); p.rate() != want || took < 10*time.Second || took > 11*time.Second {
+			t.Fatalf("rate %g after %d calls in %s, want %g after a window of 10s", p.rate(), n, took, want)
 		}
 	}
 }
@@ -108,10 +109,14 @@ func TestFailuresHalveTheRate(t *testing.T) {
 	p.open()
 	p.busy(25*time.Second, 10*time.Millisecond, good) // through the ramp
 	before := p.rate()
-	for i := range 8 {
-		p.call(down)
-		p.busy(11*time.Second, 10*time.Millisecond, good)
-		if got, want := p.rate(), max(before/2, 0.5); got > want+0.001 {
+	for i := 0; before > 0.5 && i < 8; i++ {
+		for !p.call(down) {
+			p.now = p.now.Add(time.Millisecond)
+		}
+		for began := p.now; p.rate() == before && p.now.Sub(began) < time.Minute; {
+			p.busy(time.Millisecond, time.Millisecond, good)
+		}
+		if got, want := p.rate(), max(before/2, 0.5); got != want {
 			t.Fatalf("window %d with a failure: rate %g, want %g", i+1, got, want)
 		}
 		before = p.rate()

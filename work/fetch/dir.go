@@ -226,21 +226,30 @@ func (d *Dir) Quarantine(s *Saved, why error) error {
 	return ours("quarantine", os.WriteFile(filepath.Join(d.root, filepath.FromSlash(path))+".why.json", append(text, '\n'), 0o644))
 }
 
-// Recall moves a page into quarantine.
-func (d *Dir) Recall(path string) error {
+// Recall moves a page into quarantine, unless it was done before and another
+// one has come since.
+func (d *Dir) Recall(path, sha256 string) (bool, error) {
 	rel, ok := strings.CutPrefix(path, pagesDir+"/")
 	if !ok {
-		return nil // only the archive has it
+		return true, nil // only the archive has it
+	}
+	from := filepath.Join(d.root, filepath.FromSlash(path))
+	f, err := os.Open(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, ours("quarantine", err)
+	}
+	sum, err := sumOf(f)
+	if err = errors.Join(err, f.Close()); err != nil || sum != sha256 {
+		return false, ours("quarantine", err)
 	}
 	to := filepath.Join(d.root, quarantineDir, filepath.FromSlash(rel))
 	if err := d.mkdir(filepath.Dir(to)); err != nil {
-		return ours("quarantine", err)
+		return false, ours("quarantine", err)
 	}
-	err := os.Rename(filepath.Join(d.root, filepath.FromSlash(path)), to)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it was moved before
-	}
-	return ours("quarantine", err)
+	return true, ours("quarantine", os.Rename(from, to))
 }
 
 // Failed gives the exchanges to the archive.

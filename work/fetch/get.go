@@ -167,9 +167,11 @@ func (r *Runner) unpack(a *answer) error {
 }
 
 // digest is the SHA-256 of a body in hexadecimal.
-func digest(s *spool) (string, error) {
+func digest(s *spool) (string, error) { return sumOf(s.reader()) }
+
+func sumOf(r io.Reader) (string, error) {
 	h := sha256.New()
-	if _, err := io.Copy(h, s.reader()); err != nil {
+	if _, err := io.Copy(h, r); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

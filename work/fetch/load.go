@@ -36,7 +36,7 @@ type Runner struct {
 	notes  *notes
 	// recalled are the bodies whose pages this process has taken back.
 	recalled []string
-	gentle policy.Policy // the policy within waves
+	gentle   policy.Policy // the policy within waves
 
 	mu    sync.Mutex
 	fetch Fetch

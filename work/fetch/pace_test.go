@@ -98,7 +98,7 @@ func TestResumesAtHalfTheRate(t *testing.T) {
 		began := time.Now()
 		from, to := 40*time.Second, 100*time.Second
 		site := down(from, to)
-		virtually(t, site, policy.MustPreset("polite"), 600, nil)
+		virtually(t, site, policy.MustPreset("polite"), 1200, nil)
 		count := func(from, to time.Duration) (n int) {
 			for _, c := range site.calls {
 				if at := c.at.Sub(began); at >= from && at < to {

@@ -60,12 +60,15 @@ func (r *Runner) recall(ctx context.Context) (fresh int, err error) {
 // replace puts one page into quarantine and queues its URL again; 0 if that
 // was done before.
 func (r *Runner) replace(ctx context.Context, p *Page) (int, error) {
-	drop := store.Record{Kind: PageKind, ID: r.o.Name + "/" + nameOf(p.Args.URL), Version: store.AnyVersion}
-	if _, err := r.o.Store.Write(ctx, r.o.now(), store.Write{Drops: []store.Record{drop}}); err != nil {
-		return 0, fmt.Errorf("fetch: %w", err)
-	}
-	if err := r.o.Sink.Recall(p.Kept.Path); err != nil {
+	moved, err := r.o.Sink.Recall(p.Kept.Path, p.Kept.SHA256)
+	if err != nil {
 		return 0, err
+	}
+	if moved {
+		drop := store.Record{Kind: PageKind, ID: r.o.Name + "/" + nameOf(p.Args.URL), Version: store.AnyVersion}
+		if _, err := r.o.Store.Write(ctx, r.o.now(), store.Write{Drops: []store.Record{drop}}); err != nil {
+			return 0, fmt.Errorf("fetch: %w", err)
+		}
 	}
 	args := p.Args
 	args.Again++

@@ -17,8 +17,9 @@ type Sink interface {
 	Kept(seq int64) (Kept, bool)
 	// Quarantine keeps a page that is not what it says, apart from the pages.
 	Quarantine(s *Saved, why error) error
-	// Recall puts a page that was kept into quarantine.
-	Recall(path string) error
+	// Recall puts a page that was kept into quarantine, if what stands there
+	// has still that digest; false if not.
+	Recall(path, sha256 string) (bool, error)
 	// Failed keeps the exchanges of a try that brought no page.
 	Failed(s *Saved) error
 	// Has reports whether a page that was kept is still there.
@@ -34,16 +35,16 @@ type Sink interface {
 // discard keeps nothing.
 type discard struct{}
 
-func (discard) Keep(*Saved) error              { return nil }
-func (discard) Unchanged(*Saved) error         { return nil }
-func (discard) Kept(int64) (Kept, bool)        { return Kept{}, false }
-func (discard) Quarantine(*Saved, error) error { return nil }
-func (discard) Recall(string) error            { return nil }
-func (discard) Failed(*Saved) error            { return nil }
-func (discard) Has(string, int64) bool         { return false }
-func (discard) Temp() (*os.File, error)        { return os.CreateTemp("", "ebb-fetch-") }
-func (discard) Parts() string                  { return "" }
-func (discard) Flush() error                   { return nil }
+func (discard) Keep(*Saved) error                   { return nil }
+func (discard) Unchanged(*Saved) error              { return nil }
+func (discard) Kept(int64) (Kept, bool)             { return Kept{}, false }
+func (discard) Quarantine(*Saved, error) error      { return nil }
+func (discard) Recall(string, string) (bool, error) { return true, nil }
+func (discard) Failed(*Saved) error                 { return nil }
+func (discard) Has(string, int64) bool              { return false }
+func (discard) Temp() (*os.File, error)             { return os.CreateTemp("", "ebb-fetch-") }
+func (discard) Parts() string                       { return "" }
+func (discard) Flush() error                        { return nil }
 
 // copyOut writes a page's content.
 func copyOut(w io.Writer, c *Content) error {
