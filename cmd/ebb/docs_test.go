@@ -22,7 +22,7 @@ const (
 // After a meant change: go test ./cmd/ebb -update.
 func TestContractTableInDocs(t *testing.T) {
 	want := contractTable(t)
-	for _, name := range []string{"README.md", "docs/architecture.md", "docs/contract.md"} {
+	for _, name := range []string{"README.md", "docs/architecture.md", "docs/contract.md", "docs/reliability.md"} {
 		path := filepath.Join("..", "..", name)
 		text, err := os.ReadFile(path)
 		if err != nil {

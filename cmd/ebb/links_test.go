@@ -39,25 +39,51 @@ func sources(t *testing.T, ending string) map[string]string {
 	return files
 }
 
-var link = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+var link = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
 
-// Relative links of the documents lead somewhere.
+// Relative links of the documents lead somewhere: the file is there, and has a
+// heading of that name.
 func TestDocsHaveNoDeadLinks(t *testing.T) {
-	links := 0
-	for name, text := range sources(t, ".md") {
-		for _, m := range link.FindAllStringSubmatch(text, -1) {
+	docs := sources(t, ".md")
+	links, anchors := 0, 0
+	for name, text := range docs {
+		_, prose := blocks(name, text)
+		for _, m := range link.FindAllStringSubmatch(prose, -1) {
 			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
 				continue
 			}
 			links++
-			if _, err := os.Stat(filepath.Join(root, filepath.Dir(name), m[1])); err != nil {
+			to := name
+			if m[1] != "" {
+				to = filepath.ToSlash(filepath.Join(filepath.Dir(name), m[1]))
+			}
+			if _, err := os.Stat(filepath.Join(root, to)); err != nil {
 				t.Errorf("%s: link to %s: %v", name, m[1], err)
+			}
+			if m[2] == "" {
+				continue
+			}
+			anchors++
+			if !slices.Contains(headings(docs[to]), m[2][1:]) {
+				t.Errorf("%s: link to %s%s: %s has no such heading", name, m[1], m[2], to)
 			}
 		}
 	}
-	if links < 20 {
-		t.Errorf("found %d relative links: the search is broken", links)
+	if links < 150 || anchors < 20 {
+		t.Errorf("found %d relative links, %d of them to headings: the search is broken", links, anchors)
 	}
+}
+
+// headings returns the names under which GitHub links to a page's headings.
+func headings(text string) []string {
+	_, prose := blocks("", text)
+	var names []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ +(.*)$`).FindAllStringSubmatch(prose, -1) {
+		title := regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`).ReplaceAllString(m[1], "$1")
+		title = strings.ToLower(strings.TrimSpace(title))
+		names = append(names, strings.ReplaceAll(regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(title, ""), " ", "-"))
+	}
+	return names
 }
 
 // The index of decision records has a row for each of them.
