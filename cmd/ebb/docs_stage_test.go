@@ -104,6 +104,7 @@ work welcome`,
 		before: "mkdir backups\nebb migrate up",
 		swap:   []string{"/backups", "DIR/backups"},
 		first:  map[string]string{"ebb backup": "rm -f backups/*"},
+		parsed: map[string]string{"export EBB_DB='postgres://ebb@bouncer": "there is no pooler here; the store is tested behind one"},
 	},
 	"docs/scaling.md": {
 		host: func(th *theatre) { th.stand("postgres://ebb@db/ebb?", withParameters(pgtest.Database(th.T))) },
