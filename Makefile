@@ -164,6 +164,22 @@ examples-check: ## test the examples' module
 dist: ## release archives for linux, darwin and windows on amd64 and arm64, with man pages, completions and checksums
 	@scripts/dist $(VERSION)
 
+.PHONY: test-dist
+test-dist: dist ## what dist made: checksums, platforms, static, runs, and the same bytes from a second build elsewhere
+	@scripts/dist-check
+
+.PHONY: image
+image: ## the container image, from the binary that this machine builds; pulls nothing
+	@scripts/image
+
+.PHONY: test-image
+test-image: ## the image built and run with a daemon of its own: user, health, volume, drain; needs root
+	@scripts/image-check
+
+.PHONY: test-packaging
+test-packaging: build ## the systemd unit, the manual pages, and completions in bash, zsh and fish
+	@scripts/packaging-check bin/ebb
+
 .PHONY: clean
 clean: ## remove what was built here; the tools' cache stays
 	rm -rf bin .cache dist coverage.out
