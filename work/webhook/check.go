@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/idna"
 )
 
 const maxURL = 2048
@@ -46,6 +47,9 @@ func (s *Service) checkURL(text string) error {
 func numeric(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return false
+	}
+	if plain, err := idna.Lookup.ToASCII(host); err == nil {
+		host = plain // as it is looked up
 	}
 	host = strings.TrimSuffix(host, ".")
 	last := strings.ToLower(host[strings.LastIndexByte(host, '.')+1:])

@@ -85,7 +85,7 @@ func (s *Service) attempt(ctx context.Context, a *Attempt, to *destination, e *e
 	resp, err = s.call.RoundTrip(req)
 	if err != nil {
 		if denied(err) {
-			return failure.New(failure.PolicyDenied, "address", err)
+			return failure.New(failure.PolicyDenied, "address", fmt.Errorf("%w; if that is meant, let it through by allow_networks or ports of the webhook settings", err))
 		}
 		return broken(trace.phase(), err)
 	}

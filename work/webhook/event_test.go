@@ -146,6 +146,8 @@ func TestRefused(t *testing.T) {
 		{URL: "https://127.1/"},
 		{URL: "https://127.0.0.1./"},
 		{URL: "https://a.0x1f/"},
+		{URL: "https://127。0。0。1/"},
+		{URL: "https://①②⑦.0.0.1/"},
 		{URL: "https://a.example", Description: strings.Repeat("d", 3000)},
 		{URL: "https://a.example", Description: "\xff"},
 		{URL: "https://a.example", Headers: map[string]string{"X-A": "1", "x-a": "2"}},

@@ -110,7 +110,7 @@ func TestProxy(t *testing.T) {
 		t.Errorf("the proxy was called %d times, want once", n)
 	}
 	// Endpoints of before hosts were checked: a proxy might read these.
-	for _, host := range []string{"2130706433", "0x7f.1", "127.1", "127.0.0.1."} {
+	for _, host := range []string{"2130706433", "0x7f.1", "127.1", "127.0.0.1.", "127。0。0。1"} {
 		if err := through.config.literal(host); !denied(err) {
 			t.Errorf("%s may be asked of the proxy (%v)", host, err)
 		}

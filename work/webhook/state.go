@@ -165,6 +165,11 @@ func (s *Service) Resume(ctx context.Context, id string, keepParked bool) (Endpo
 			return Endpoint{}, err
 		}
 	}
+	if before.State == Disabled && keepParked { // also what came in the last minute
+		if err := s.parkWaiting(ctx, id); err != nil {
+			return Endpoint{}, err
+		}
+	}
 	if _, err := s.ops.ResumeTarget(s.acting(ctx), id, keepParked); err != nil {
 		return Endpoint{}, fmt.Errorf("webhook: endpoint: %s: %w", id, err)
 	}
@@ -187,13 +192,37 @@ func (s *Service) Disable(ctx context.Context, id, reason string) (Endpoint, err
 	if reason == "" {
 		reason = "by " + s.by(ctx)
 	}
-	if err := s.shut(ctx, id, reason); err != nil {
+	if err := errors.Join(s.shut(ctx, id, reason), s.parkWaiting(ctx, id)); err != nil {
 		return Endpoint{}, err
 	}
 	if err := s.announce(ctx, doc); err != nil {
 		return Endpoint{}, err
 	}
 	return s.Show(ctx, id)
+}
+
+// parkWaiting parks what waits for an endpoint that is disabled. Workers do so
+// too, once a minute: nobody who looks at once is to find it queued.
+func (s *Service) parkWaiting(ctx context.Context, id string) error {
+	page := store.Page{Limit: engine.MaxLimit}
+	e := store.Ending{Target: id, Any: true, DueBy: store.Never, To: job.Parked, Cause: job.Disabled, Limit: page.Limit}
+	for {
+		jobs, err := s.store.List(ctx, store.Filter{Kind: Kind, Target: id, State: job.Queued}, page)
+		if err != nil {
+			return fmt.Errorf("webhook: endpoint: %s: park: %w", id, err)
+		}
+		if len(jobs) == 0 {
+			return nil
+		}
+		e.Seqs = e.Seqs[:0]
+		for i := range jobs {
+			e.Seqs = append(e.Seqs, jobs[i].Seq)
+		}
+		if _, err := s.store.EndWaiting(ctx, s.storeNow(), e); err != nil {
+			return fmt.Errorf("webhook: endpoint: %s: park: %w", id, err)
+		}
+		page.Before = e.Seqs[len(e.Seqs)-1]
+	}
 }
 
 // shut disables the gate.

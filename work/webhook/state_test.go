@@ -72,12 +72,17 @@ func TestResumeKeepsParked(t *testing.T) {
 		r := newRig(t)
 		r.pipe(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))
 		e, _ := r.add(NewEndpoint{URL: "http://a.example/"})
-		if _, err := r.Disable(t.Context(), e.ID, ""); err != nil {
+		if _, err := r.Pause(t.Context(), e.ID, "", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		first := r.send(Message{Type: "a.b", Payload: []byte(`{}`)})
+		if _, err := r.Disable(t.Context(), e.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := r.Delivery(t.Context(), first.Deliveries[0].ID); err != nil || d.State != job.Parked || d.Cause != job.Disabled {
+			t.Fatalf("right after the order it is %s %q, %v", d.State, d.Cause, err)
+		}
 		second := r.send(Message{Type: "a.b", Payload: []byte(`{}`)})
-		pass(2 * time.Minute)
 		if _, err := r.Resume(t.Context(), e.ID, true); err != nil {
 			t.Fatal(err)
 		}

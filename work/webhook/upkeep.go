@@ -189,7 +189,7 @@ func (s *Service) giveUp(ctx context.Context, id string, h healthDoc) error {
 		return err
 	}
 	reason := fmt.Sprintf("all %d attempts since %s failed", h.Failures, h.FailingSince.UTC().Format(time.RFC3339))
-	if err := s.shut(ctx, id, reason); err != nil {
+	if err := errors.Join(s.shut(ctx, id, reason), s.parkWaiting(ctx, id)); err != nil {
 		return err
 	}
 	return s.announce(ctx, doc)
