@@ -88,17 +88,26 @@ func (s *server) orderQueue(do func(context.Context, string) (engine.Queue, erro
 	})
 }
 
+// pausedUntil reads how long a pause is to last; zero = until it is resumed.
+func (s *server) pausedUntil(r *http.Request) (time.Time, error) {
+	text := strings.TrimSpace(r.PostForm.Get("minutes"))
+	if text == "" {
+		return time.Time{}, nil
+	}
+	minutes, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(minutes > 0 && minutes <= 60*24*365) {
+		return time.Time{}, &refusal{http.StatusBadRequest, "The minutes of a pause are a number above 0, or empty for until it is resumed."}
+	}
+	return s.Now().Add(time.Duration(minutes * float64(time.Minute))), nil
+}
+
 func (s *server) pauseTarget(w http.ResponseWriter, r *http.Request) error {
 	if err := s.may(r, access.Operate, ""); err != nil {
 		return err
 	}
-	var until time.Time
-	if text := strings.TrimSpace(r.PostForm.Get("minutes")); text != "" {
-		minutes, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(minutes > 0 && minutes <= 60*24*365) {
-			return &refusal{http.StatusBadRequest, "The minutes of a pause are a number above 0, or empty for until it is resumed."}
-		}
-		until = s.Now().Add(time.Duration(minutes * float64(time.Minute)))
+	until, err := s.pausedUntil(r)
+	if err != nil {
+		return err
 	}
 	name := r.PostForm.Get("name")
 	if _, err := s.Ops.PauseTarget(r.Context(), name, until); err != nil {

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/ebbhq/ebb/access"
 	"github.com/ebbhq/ebb/work/webhook"
@@ -51,13 +49,9 @@ func (s *server) pauseEndpoint(w http.ResponseWriter, r *http.Request) error {
 	if err := s.mayHook(r); err != nil {
 		return err
 	}
-	var until time.Time
-	if text := strings.TrimSpace(r.PostForm.Get("minutes")); text != "" {
-		minutes, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(minutes > 0 && minutes <= 60*24*365) {
-			return &refusal{http.StatusBadRequest, "The minutes of a pause are a number above 0, or empty for until it is resumed."}
-		}
-		until = s.Now().Add(time.Duration(minutes * float64(time.Minute)))
+	until, err := s.pausedUntil(r)
+	if err != nil {
+		return err
 	}
 	id := r.PathValue("id")
 	if _, err := s.Webhooks.Pause(r.Context(), id, strings.TrimSpace(r.PostForm.Get("reason")), until); err != nil {

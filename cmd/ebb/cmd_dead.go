@@ -35,7 +35,7 @@ func (a *app) deadListCommand() *cobra.Command {
 	}
 	f.bind(c)
 	c.Flags().BoolVar(&f.parked, "parked", false, "parked jobs instead of dead letters")
-	f.bindPage(c)
+	bindPage(c, &f.page)
 	return c
 }
 

@@ -39,7 +39,7 @@ func (a *app) jobListCommand() *cobra.Command {
 	}
 	f.bind(c)
 	c.Flags().StringVar(&f.state, "state", "", "only this state: "+strings.Join(texts(job.States()), ", "))
-	f.bindPage(c)
+	bindPage(c, &f.page)
 	return c
 }
 
@@ -72,9 +72,7 @@ func (a *app) printJobs(c *cobra.Command, list engine.Jobs) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if list.Next != "" {
-		a.remarkErr("more: %s --cursor %s", c.CommandPath(), list.Next)
-	}
+	a.more(c, list.Next)
 	return nil
 }
 

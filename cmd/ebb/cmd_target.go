@@ -45,8 +45,7 @@ limits of its own.`,
 			})
 		},
 	}
-	c.Flags().IntVar(&page.Limit, "limit", engine.DefaultLimit, fmt.Sprintf("most rows, up to %d", engine.MaxLimit))
-	c.Flags().StringVar(&page.Cursor, "cursor", "", "go on after this name (the next of a list before)")
+	bindPage(c, &page)
 	return c
 }
 
@@ -64,9 +63,7 @@ func (a *app) printTargets(c *cobra.Command, list engine.Targets) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if list.Next != "" {
-		a.remarkErr("more: %s --cursor %q", c.CommandPath(), list.Next)
-	}
+	a.more(c, list.Next)
 	return nil
 }
 

@@ -54,7 +54,7 @@ func (a *app) askHooks(c *cobra.Command, create bool, list string, do func(ctx c
 	if on.settings, err = a.settings(); err != nil {
 		return err
 	}
-	return a.askStore(c, create, func(ctx context.Context, s store.Store, db *database) error {
+	err = a.askStore(c, create, func(ctx context.Context, s store.Store, db *database) error {
 		if on.keeper, err = a.keeper(ctx, s, db); err != nil {
 			return err
 		}
@@ -65,6 +65,11 @@ func (a *app) askHooks(c *cobra.Command, create bool, list string, do func(ctx c
 		}
 		return told(ctx, hooks{sender, engine.New(s, on.policies, engine.Config{Actor: a.actor()})})
 	})
+	var f *failed
+	if errors.Is(err, errAbsent) && errors.As(err, &f) {
+		f.try = "ebb webhook endpoint add URL, with the same --db"
+	}
+	return err
 }
 
 // hookError gives an error about webhooks its hint.
@@ -153,9 +158,12 @@ func (a *app) payload(c *cobra.Command, text, path string) ([]byte, error) {
 		in = f
 	}
 	const most = 64 << 20 // the sender says what is too much
-	body, err := io.ReadAll(io.LimitReader(in, most))
+	body, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err != nil {
 		return nil, usage(fmt.Errorf("%s: --file: %w", c.CommandPath(), err), "a file that this user can read")
+	}
+	if len(body) > most {
+		return nil, usage(fmt.Errorf("%s: --file: more than %d bytes", c.CommandPath(), most), "a payload that names where the rest can be fetched")
 	}
 	return body, nil
 }

@@ -76,8 +76,7 @@ show one: why it is where it is, and each attempt with what was seen of the call
 	}
 	f.bind(c)
 	c.Flags().StringVar(&f.state, "state", "", "only in this state: queued, running, succeeded, failed, parked, cancelled")
-	c.Flags().IntVar(&page.Limit, "limit", engine.DefaultLimit, fmt.Sprintf("most rows, up to %d", engine.MaxLimit))
-	c.Flags().StringVar(&page.Cursor, "cursor", "", "go on where a list before ended (its next)")
+	bindPage(c, &page)
 	return c
 }
 
@@ -91,9 +90,7 @@ func (a *app) printDeliveries(c *cobra.Command, list *webhook.Deliveries) error 
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if list.Next != "" {
-		a.remarkErr("more: %s --cursor %s", c.CommandPath(), list.Next)
-	}
+	a.more(c, list.Next)
 	return nil
 }
 

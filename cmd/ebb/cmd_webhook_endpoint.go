@@ -128,8 +128,7 @@ func (a *app) endpointListCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&owner, "owner", "", "only of this owner; empty = only of nobody (default: all)")
-	c.Flags().IntVar(&page.Limit, "limit", engine.DefaultLimit, fmt.Sprintf("most rows, up to %d", engine.MaxLimit))
-	c.Flags().StringVar(&page.Cursor, "cursor", "", "go on where a list before ended (its next)")
+	bindPage(c, &page)
 	return c
 }
 
@@ -143,9 +142,7 @@ func (a *app) printEndpoints(c *cobra.Command, list *webhook.Endpoints) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if list.Next != "" {
-		a.remarkErr("more: %s --cursor %s", c.CommandPath(), list.Next)
-	}
+	a.more(c, list.Next)
 	return nil
 }
 

@@ -34,12 +34,6 @@ func (f *filterFlags) bind(c *cobra.Command) {
 	flags.StringSliceVar(&f.ids, "id", nil, "only these ids, separated by commas")
 }
 
-// bindPage adds what bounds a list.
-func (f *filterFlags) bindPage(c *cobra.Command) {
-	c.Flags().IntVar(&f.page.Limit, "limit", engine.DefaultLimit, fmt.Sprintf("most rows, up to %d", engine.MaxLimit))
-	c.Flags().StringVar(&f.page.Cursor, "cursor", "", "go on where a list before ended (its next)")
-}
-
 // filter is what the flags select.
 func (f *filterFlags) filter(now time.Time) (engine.Filter, error) {
 	out := engine.Filter{

@@ -182,10 +182,12 @@ func (d *database) missing() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
+var errAbsent = errors.New("no such database yet")
+
 // absent is the error of a database that only an enqueue or `migrate up`
 // makes: a question must not leave files behind.
 func (d *database) absent() error {
-	return &failed{code: exitNo, err: fmt.Errorf("%s: no such database yet", d.shown), try: "ebb job enqueue --kind KIND, or ebb migrate up, with the same --db"}
+	return &failed{code: exitNo, err: fmt.Errorf("%s: %w", d.shown, errAbsent), try: "ebb job enqueue --kind KIND, or ebb migrate up, with the same --db"}
 }
 
 // unreachable is the error of a database that could not be opened.

@@ -99,6 +99,8 @@ func (a *app) webhookWork(on site) (workload, error) {
 	w.collectors = []prometheus.Collector{telemetry.NewRetryDepth(on.store, nil, webhook.Queue)}
 	w.serve = func(asks *api.Config, looks *console.Config) {
 		asks.Webhooks, looks.Webhooks = s, s
+		// A payload comes in base64, with a little around it.
+		asks.MaxBody = max(asks.MaxBody, api.DefaultMaxBody, int64(on.settings.Webhook.MaxPayload)*4/3+64<<10)
 	}
 	w.run = s.Run
 	return w, nil
