@@ -55,8 +55,9 @@ fmt-check: ## fail on a file that `make fmt` would change
 	if [[ -n $$files ]]; then printf 'not formatted, run make fmt:\n%s\n' "$$files" >&2; exit 1; fi
 
 .PHONY: vet
-vet: ## go vet
+vet: ## go vet, and what other systems would compile
 	go vet ./... && go vet -tags crash ./crashtest && go vet -tags containers ./work/supervise
+	go run ./scripts/elsewhere windows/amd64 darwin/arm64 . ./cmd/ebb
 
 .PHONY: lint
 lint: ## golangci-lint, as .golangci.yml says

@@ -1,0 +1,4 @@
+package tagged
+
+// Name is the system's.
+func Name() string { return name() }

@@ -1,0 +1,4 @@
+// Package tagged has a function on Linux alone.
+package tagged
+
+func name() string { return "linux" }
