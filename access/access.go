@@ -99,6 +99,12 @@ func invalid(format string, args ...any) error {
 	return &invalidError{text: fmt.Sprintf(format, args...)}
 }
 
+// unknownError is a store.ErrNotFound that says what there is none of.
+type unknownError struct{ text string }
+
+func (e *unknownError) Error() string { return e.text }
+func (e *unknownError) Unwrap() error { return engine.ErrNotFound }
+
 type invalidError struct{ text string }
 
 func (e *invalidError) Error() string { return e.text }

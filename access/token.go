@@ -119,7 +119,7 @@ func (k *Keeper) RevokeToken(ctx context.Context, id string) error {
 	row, err := k.records.Record(ctx, kindToken, id)
 	if err != nil {
 		if errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("token: %s: no such token: %w", id, store.ErrNotFound)
+			return &unknownError{text: fmt.Sprintf("token: %s: no such token", id)}
 		}
 		return fmt.Errorf("access: token: %w", err)
 	}

@@ -47,6 +47,9 @@ type Config struct {
 	RunCommands bool
 	// Campaigns are runs in an order; nil as above.
 	Campaigns campaign.Ops
+	// Reserved are the kinds of the server's own workloads: their routes
+	// enqueue them, and a job of one by itself takes the scope admin.
+	Reserved []string
 	// MaxBody is the most bytes of a request's body. Default 1 MiB.
 	MaxBody int64
 	// Ready says whether the server can do its work, for /readyz; what an

@@ -79,12 +79,12 @@ func (s *server) finish(ctx context.Context, in *idIn) (engine.Redrive, error) {
 		if err != nil {
 			return engine.Redrive{}, err
 		}
-		for i := range list {
-			if list[i].ID == in.ID {
-				if err := may(ctx, access.Operate, list[i].Filter.Queue); err != nil {
-					return engine.Redrive{}, err
-				}
-			}
+		at := slices.IndexFunc(list, func(r engine.Redrive) bool { return r.ID == in.ID })
+		if at < 0 {
+			return engine.Redrive{}, problem(http.StatusNotFound, "not_found", "look at the list for what there is", "redrive: %s: no such order", in.ID)
+		}
+		if err := may(ctx, access.Operate, list[at].Filter.Queue); err != nil {
+			return engine.Redrive{}, err
 		}
 	}
 	short, cancel := context.WithTimeout(ctx, finishFor)

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/ebbhq/ebb/access"
@@ -81,6 +82,8 @@ func (s *server) jobRoutes() []route {
 			return JobsAdded{added}, err
 		})
 	add.status, batch.status = http.StatusCreated, http.StatusCreated
+	add.enqueued = func(jobs []engine.Enqueued) any { return jobs[0] }
+	batch.enqueued = func(jobs []engine.Enqueued) any { return JobsAdded{jobs} }
 	return []route{
 		add, batch,
 		handle(s, access.Read, http.MethodGet, "/v1/jobs", "listJobs", "List jobs, newest first",
@@ -141,14 +144,14 @@ func ofJob[Out any](s *server, scope access.Scope, ask func(context.Context, str
 // queue could show, hold off or replace another queue's job.
 func (s *server) enqueue(ctx context.Context, jobs []engine.NewJob) ([]engine.Enqueued, error) {
 	for i := range jobs {
-		if err := mayEnqueue(ctx, access.Produce, &jobs[i]); err != nil {
+		if err := s.mayEnqueue(ctx, access.Produce, &jobs[i]); err != nil {
 			return nil, err
 		}
 	}
 	return s.Ops.Enqueue(ctx, jobs...)
 }
 
-func mayEnqueue(ctx context.Context, scope access.Scope, n *engine.NewJob) error {
+func (s *server) mayEnqueue(ctx context.Context, scope access.Scope, n *engine.NewJob) error {
 	queue := n.Queue
 	if queue == "" {
 		queue = job.DefaultQueue
@@ -156,9 +159,15 @@ func mayEnqueue(ctx context.Context, scope access.Scope, n *engine.NewJob) error
 	if err := may(ctx, scope, queue); err != nil {
 		return err
 	}
-	if p, _ := access.PrincipalOf(ctx); p.Queues != nil && n.Unique != "" && n.UniqueScope != job.UniqueInQueue {
+	p, _ := access.PrincipalOf(ctx)
+	if p.Queues != nil && n.Unique != "" && n.UniqueScope != job.UniqueInQueue {
 		refused := forbidden(p, scope, "all queues")
 		refused.Try = "set unique_scope to queue"
+		return refused
+	}
+	if slices.Contains(s.Reserved, n.Kind) && !p.Has(access.Admin) {
+		refused := forbidden(p, access.Admin, "the kind "+n.Kind)
+		refused.Try = "the routes of that workload, such as POST /v1/events for webhooks"
 		return refused
 	}
 	return nil

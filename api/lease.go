@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ebbhq/ebb/access"
@@ -115,15 +117,15 @@ func (s *server) leaseRoutes() []route {
 			func(ctx context.Context, in *struct{ Body Claim }) (Claimed, error) { return s.claim(ctx, in.Body) }),
 		handle(s, access.Work, http.MethodPost, "/v1/leases/heartbeat", "beatLeases", "Keep leases",
 			func(ctx context.Context, in *struct{ Body Heartbeat }) (LeaseAnswers, error) {
-				return s.leased(func() []LeaseAnswer { return s.Leases.beat(ctx, in.Body.Leases) })
+				return s.leased(len(in.Body.Leases), func() []LeaseAnswer { return s.Leases.beat(ctx, in.Body.Leases) })
 			}),
 		handle(s, access.Work, http.MethodPost, "/v1/leases/progress", "reportProgress", "Store what a start has come to",
 			func(ctx context.Context, in *struct{ Body ProgressReport }) (LeaseAnswers, error) {
-				return s.leased(func() []LeaseAnswer { return []LeaseAnswer{s.Leases.progress(ctx, &in.Body)} })
+				return s.leased(1, func() []LeaseAnswer { return []LeaseAnswer{s.Leases.progress(ctx, &in.Body)} })
 			}),
 		handle(s, access.Work, http.MethodPost, "/v1/leases/settle", "settleLeases", "Tell how starts ended; answered when it is durable",
 			func(ctx context.Context, in *struct{ Body Settles }) (LeaseAnswers, error) {
-				return s.leased(func() []LeaseAnswer { return s.Leases.settle(ctx, in.Body.Leases) })
+				return s.leased(len(in.Body.Leases), func() []LeaseAnswer { return s.Leases.settle(ctx, in.Body.Leases) })
 			}),
 	}
 	for i := range routes {
@@ -147,9 +149,12 @@ func (s *server) claim(ctx context.Context, c Claim) (Claimed, error) {
 	return s.Leases.claim(ctx, c)
 }
 
-func (s *server) leased(ask func() []LeaseAnswer) (LeaseAnswers, error) {
+func (s *server) leased(rows int, ask func() []LeaseAnswer) (LeaseAnswers, error) {
 	if s.Leases == nil {
 		return LeaseAnswers{}, errNoLeases
+	}
+	if err := checkRows(rows); err != nil {
+		return LeaseAnswers{}, err
 	}
 	return LeaseAnswers{ask()}, nil
 }
@@ -178,8 +183,25 @@ func (c *Claim) fill() error {
 		return bad("lease: limit %d: must be 1 to %d", c.Limit, mostLeases)
 	case !(c.Wait >= 1 && c.Wait <= LongPoll.Seconds()):
 		return bad("lease: wait_s %v: must be 1 to %v", c.Wait, LongPoll.Seconds())
-	case len(c.Worker) > 200:
-		return bad("lease: worker: has %d characters, at most 200", len(c.Worker))
+	case len(c.Worker) > 200 || !printable(c.Worker):
+		return bad("lease: worker: must be at most 200 bytes of text")
+	}
+	for _, name := range slices.Concat(c.Kinds, c.Queues) {
+		if name == "" || len(name) > 255 || !printable(name) {
+			return bad("lease: %.20q: a kind or queue has 1 to 255 bytes of text", name)
+		}
+	}
+	return nil
+}
+
+func printable(name string) bool { return !strings.ContainsRune(name, 0) }
+
+// mostRows bounds what one request tells of leases.
+const mostRows = 1000
+
+func checkRows(n int) error {
+	if n > mostRows {
+		return problem(http.StatusUnprocessableEntity, "invalid", "send them in parts", "lease: %d rows: at most %d at once", n, mostRows)
 	}
 	return nil
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/failure"
@@ -45,6 +47,8 @@ type Leases struct {
 	store  store.Store
 	config LeasesConfig
 	group  sync.WaitGroup
+
+	enforced atomic.Bool // a claim was made: lint let the policies pass
 
 	mu      sync.Mutex
 	stopped bool
@@ -252,13 +256,14 @@ func (l *Leases) start(ctx context.Context, c Claim, p *poll) (*worker.Worker, e
 		handlers[kind] = p.run
 	}
 	w, err := worker.New(l.store, worker.Config{
-		Handlers: handlers, Queues: c.Queues, Policies: l.config.Policies, Concurrency: c.Limit, Turns: 1,
+		Handlers: handlers, Queues: c.Queues, Policies: l.config.Policies, Enforced: l.enforced.Load(), Concurrency: c.Limit, Turns: 1,
 		Lease: l.config.Lease, Drain: drain, Settings: l.config.Settings, Version: l.config.Version, Host: c.Worker,
 		Clock: l.config.Clock, Observe: l.observe,
 	})
 	if err != nil {
 		return nil, problem(422, "invalid", "name each kind and queue once", "lease: %v", err)
 	}
+	l.enforced.Store(true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stopped {
@@ -315,7 +320,7 @@ func payload(b []byte) (raw json.RawMessage, other []byte) {
 	switch {
 	case len(b) == 0:
 		return nil, nil
-	case json.Valid(b):
+	case json.Valid(b) && utf8.Valid(b):
 		return b, nil
 	}
 	return nil, b

@@ -38,7 +38,7 @@ func (s *server) periodicRoutes() []route {
 				if in.Body.Name != in.Name {
 					return engine.Periodic{}, problem(http.StatusUnprocessableEntity, "invalid", "give the same name twice", "periodic: the path names %q, the body %q", in.Name, in.Body.Name)
 				}
-				if err := mayEnqueue(ctx, access.Operate, &in.Body.Job); err != nil {
+				if err := s.mayEnqueue(ctx, access.Operate, &in.Body.Job); err != nil {
 					return engine.Periodic{}, err
 				}
 				if err := s.mayReplace(ctx, in.Name); err != nil {

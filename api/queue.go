@@ -28,6 +28,11 @@ type WorkerList struct {
 	Workers []engine.Worker `json:"workers"`
 }
 
+// ActList is the audit, newest first.
+type ActList struct {
+	Acts []engine.Act `json:"acts"`
+}
+
 // PolicyList is the policies known to the server.
 type PolicyList struct {
 	Policies []engine.Policy `json:"policies"`
@@ -100,6 +105,11 @@ func (s *server) kindRoutes() []route {
 
 func (s *server) policyRoutes() []route {
 	return []route{
+		handle(s, access.Operate, http.MethodGet, "/v1/audit", "listActs", "List who ordered what, newest first",
+			ofAll(access.Operate, func(ctx context.Context, in *limitIn) (ActList, error) {
+				list, err := s.Ops.Acts(ctx, in.Limit)
+				return ActList{list}, err
+			})),
 		handle(s, access.Read, http.MethodGet, "/v1/policies", "listPolicies", "List the policies known here", func(ctx context.Context, _ *none) (PolicyList, error) {
 			list, err := s.Ops.Policies(ctx)
 			return PolicyList{list}, err

@@ -9,11 +9,16 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ebbhq/ebb/access"
+	"github.com/ebbhq/ebb/engine"
 )
 
 // route is one row of the table: what serves it and what describes it.
@@ -24,8 +29,11 @@ type route struct {
 	status       int
 	in, out      reflect.Type
 	// once: an Idempotency-Key makes a repeated request safe.
-	once  bool
-	serve func(*route, http.ResponseWriter, *http.Request)
+	once bool
+	// enqueued makes the answer of a route that only enqueues, whose key is
+	// kept in the enqueue's transaction; nil for others.
+	enqueued func([]engine.Enqueued) any
+	serve    func(*route, http.ResponseWriter, *http.Request)
 }
 
 // none is the answer of a route that has none, and the body of one that takes
@@ -42,9 +50,14 @@ func handle[In, Out any](s *server, scope access.Scope, method, path, id, summar
 	if r.out == reflect.TypeFor[none]() {
 		r.status = http.StatusNoContent
 	}
+	known := parametersNamed(r.in)
 	act := func(req *http.Request, body []byte) (any, error) {
+		query, err := asked(req, known)
+		if err != nil {
+			return nil, err
+		}
 		in := new(In)
-		if err := bind(req, body, reflect.ValueOf(in).Elem()); err != nil {
+		if err := bind(req, query, body, reflect.ValueOf(in).Elem()); err != nil {
 			return nil, err
 		}
 		return do(req.Context(), in)
@@ -56,10 +69,7 @@ func handle[In, Out any](s *server, scope access.Scope, method, path, id, summar
 			return
 		}
 		if key := req.Header.Get(keyHeader); key != "" && r.once {
-			s.once(w, req, key, body, func() (int, any, error) {
-				out, err := act(req, body)
-				return r.status, out, err
-			})
+			s.once(w, req, r, key, body, func(ctx context.Context) (any, error) { return act(req.WithContext(ctx), body) })
 			return
 		}
 		out, err := act(req, body)
@@ -81,6 +91,9 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > s.MaxBody {
 		return nil, large()
 	}
+	if coded := r.Header.Get("Content-Encoding"); coded != "" && !strings.EqualFold(coded, "identity") {
+		return nil, problem(http.StatusUnsupportedMediaType, "media_type", "send it as it is", "the body is encoded with %.20q", coded)
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.MaxBody))
 	var over *http.MaxBytesError
 	switch {
@@ -98,8 +111,41 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
+// parametersNamed are the names of a route's query parameters.
+func parametersNamed(t reflect.Type) (names []string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			names = append(names, parametersNamed(f.Type)...)
+		} else if name := f.Tag.Get("query"); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// asked reads the query. One that is not known is refused: a filter with a
+// typing error would select everything.
+func asked(r *http.Request, known []string) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, problem(http.StatusBadRequest, "parameter", "percent-encode names and values", "the query cannot be read: %v", err)
+	}
+	for name := range query {
+		if slices.Contains(known, name) {
+			continue
+		}
+		try := "leave it out; there are none here"
+		if len(known) > 0 {
+			try = "one of " + strings.Join(known, ", ")
+		}
+		return nil, problem(http.StatusBadRequest, "parameter", try, "parameter %.100q: there is no such parameter", name)
+	}
+	return query, nil
+}
+
 // bind fills a route's input from path, query and body.
-func bind(r *http.Request, body []byte, in reflect.Value) error {
+func bind(r *http.Request, query url.Values, body []byte, in reflect.Value) error {
 	for i := range in.NumField() {
 		field, value := in.Type().Field(i), in.Field(i)
 		switch {
@@ -108,7 +154,7 @@ func bind(r *http.Request, body []byte, in reflect.Value) error {
 				return err
 			}
 		case field.Anonymous:
-			if err := bind(r, nil, value); err != nil {
+			if err := bind(r, query, nil, value); err != nil {
 				return err
 			}
 		case field.Tag.Get("path") != "":
@@ -117,7 +163,7 @@ func bind(r *http.Request, body []byte, in reflect.Value) error {
 			value.SetString(r.Header.Get(field.Tag.Get("header")))
 		default:
 			name := field.Tag.Get("query")
-			if given, ok := r.URL.Query()[name]; ok {
+			if given, ok := query[name]; ok {
 				if err := set(value, given); err != nil {
 					return problem(http.StatusBadRequest, "parameter", "write it as /openapi.json says", "parameter %s: %v", name, err)
 				}
@@ -138,15 +184,44 @@ func decode(body []byte, into any) error {
 		}
 		return bad("must be a JSON object")
 	}
+	if !utf8.Valid(body) {
+		return bad("must be UTF-8; other bytes go into the fields with the suffix _base64")
+	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return bad("%v", err)
+		return bad("%s", inJSON(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return bad("must be one JSON object, and nothing after it")
 	}
 	return nil
+}
+
+// inJSON tells what is wrong with a body in the words of JSON, not of Go.
+func inJSON(err error) string {
+	var kind *json.UnmarshalTypeError
+	if !errors.As(err, &kind) {
+		return strings.TrimPrefix(err.Error(), "json: ")
+	}
+	want := "an object"
+	switch kind.Type.Kind() {
+	case reflect.String:
+		want = "a string"
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		want = "a whole number that is not too large"
+	case reflect.Float64:
+		want = "a number that is not too large"
+	case reflect.Slice:
+		want = "an array"
+	}
+	what := ""
+	if kind.Field != "" {
+		what = kind.Field + ": "
+	}
+	return what + "got " + kind.Value + ", want " + want
 }
 
 // optional reports whether nothing of a body is required.

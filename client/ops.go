@@ -148,6 +148,13 @@ func (c *Client) Redrives(ctx context.Context, limit int) ([]engine.Redrive, err
 	return out.Redrives, err
 }
 
+// Acts lists what was ordered and by whom, newest first.
+func (c *Client) Acts(ctx context.Context, limit int) ([]engine.Act, error) {
+	var out struct{ Acts []engine.Act }
+	err := c.ask(ctx, get, "/v1/audit", bounded(url.Values{}, engine.Page{Limit: limit}), nil, &out)
+	return out.Acts, err
+}
+
 // Policies lists the policies known to the server.
 func (c *Client) Policies(ctx context.Context) ([]engine.Policy, error) {
 	var out struct{ Policies []engine.Policy }

@@ -43,6 +43,7 @@ var browserPages = []struct {
 	{"/policies", []string{"webhook", "lint passes"}},
 	{"/simulate", []string{"What would this policy do in an outage?"}},
 	{"/simulate?a=webhook&b=default&kind=errors&minutes=5&arrival=5&capacity=20&seed=1", []string{"webhook", "Seed 1."}},
+	{"/audit", []string{"Who ordered what", "maya", "queue.pause", "reports"}},
 	{"/nowhere", []string{"There is no such page."}},
 }
 

@@ -99,7 +99,7 @@ func New(c Config) (http.Handler, error) {
 		w.Header().Set("Content-Type", "text/css; charset=utf-8")
 		_, _ = w.Write([]byte(report.CSS()))
 	})
-	mux.Handle("GET /asset/", http.StripPrefix("/asset/", http.FileServerFS(assets)))
+	mux.Handle("GET /asset/{file}", http.StripPrefix("/asset/", http.FileServerFS(assets)))
 	mux.HandleFunc("GET /login", s.login)
 	mux.HandleFunc("POST /login", s.login)
 	mux.HandleFunc("POST /logout", s.logout)
@@ -133,6 +133,7 @@ func (s *server) routes() map[string]handler {
 		"GET /policies":          s.listPolicies,
 		"GET /policies/{file}":   s.plotPolicy,
 		"GET /simulate":          s.simulate,
+		"GET /audit":             s.audit,
 		"GET /":                  nowhere,
 		"POST /jobs/{id}/retry":  s.orderJob(s.Ops.Retry, "retried"),
 		"POST /jobs/{id}/cancel": s.orderJob(s.Ops.Cancel, "cancelled"),

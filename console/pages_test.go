@@ -104,6 +104,7 @@ func TestEmptyPages(t *testing.T) {
 	s.page(200, "/dead", "No job matches.")
 	s.page(200, "/queues", "No queue yet")
 	s.page(200, "/targets", "No target")
+	s.page(200, "/audit", "Nobody has ordered anything yet.")
 	s.page(404, "/nowhere", "There is no such page.")
 	s.page(404, "/jobs/nobody", "Not Found")
 	s.page(400, "/jobs?state=lost", "The state must be one of: queued, running, succeeded, failed, parked, cancelled.")
@@ -120,10 +121,10 @@ func TestOverviewAndLists(t *testing.T) {
 	if !strings.Contains(text, `aria-label="How jobs ended in the last 15 min: 0 succeeded, 1 died, at most 1 in 30 s."`) {
 		t.Errorf("the drawing tells nothing: %s", text)
 	}
-	s.page(200, "/dead", "no &lt;mailbox&gt;", "/jobs/"+dead, "2 min 30 s ago")
+	s.page(200, "/dead", "no &lt;mailbox&gt;", "/jobs/"+dead, "2 min ago")
 	s.page(200, "/queue?name=slow", "No live worker serves it.", ">1</a></b>queued")
 	s.page(404, "/queue?name=nobody")
-	s.page(200, "/targets", `<a href="/target?name=mx.example">mx.example</a>`)
+	s.page(200, "/targets", `<a href="/target?name=mx.example" title="mx.example">mx.example</a>`)
 	s.page(200, "/target?name=mx.example", "first attempts waiting", "Target mx.example")
 	text = s.page(200, "/jobs?kind=mail&queue=slow", "mx.example")
 	if strings.Contains(text, dead) {
@@ -141,7 +142,7 @@ func TestJobPage(t *testing.T) {
 		return failure.New(failure.Unavailable, "", errors.New("try later"))
 	})
 	s.page(200, "/jobs/"+id, `<span class="state queued">queued</span>`, "Failed its 1st of 4 attempts with unavailable at 12:00:00Z", "Start 1", "try later",
-		"Decided: retry after", "1 of 4, 1 start", "{&#34;to&#34;:&#34;&lt;maya&gt;&#34;}")
+		"Decided: retry after", "1 of 4, 1 start", "{\n  &#34;to&#34;: &#34;&lt;maya&gt;&#34;\n}")
 	s.clock.Advance(time.Hour)
 	s.work(job.DefaultQueue, func(context.Context, *worker.Task) error { return nil })
 	text := s.page(200, "/jobs/"+id, `<span class="state succeeded">succeeded</span>`, `<li class="ok"><b>Start 2</b>`)
@@ -318,4 +319,23 @@ func TestOneQueueOnly(t *testing.T) {
 	s.order(403, "/jobs/"+other+"/cancel", nil)
 	s.order(403, "/dead/redrive", url.Values{"queue": {"elsewhere"}})
 	s.order(303, "/jobs/"+own+"/cancel", nil)
+}
+
+// TestLookingSpendsNoLogin: a HEAD, as link checkers send it, leaves the
+// one-time address to whom it was given; and behind a proxy that speaks TLS the
+// cookie is for TLS alone.
+func TestLookingSpendsNoLogin(t *testing.T) {
+	s, k := kept(t)
+	at, err := k.LoginURL(t.Context(), "http://ebb.test", access.Principal{Name: "maya", Scopes: []access.Scope{access.Operate}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := strings.TrimPrefix(at, "http://ebb.test")
+	if w := s.ask("HEAD", path, nil); w.Code != http.StatusOK || len(w.Result().Cookies()) != 0 {
+		t.Fatalf("HEAD: %d %v", w.Code, w.Header())
+	}
+	w := s.ask("GET", path, nil, "X-Forwarded-Proto", "https")
+	if cookies := w.Result().Cookies(); w.Code != http.StatusSeeOther || len(cookies) != 1 || !cookies[0].Secure {
+		t.Fatalf("GET: %d %v", w.Code, w.Header())
+	}
 }

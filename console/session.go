@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/ebbhq/ebb/access"
 )
@@ -70,7 +71,7 @@ func (s *server) login(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	once := r.FormValue("once")
-	if once == "" {
+	if once == "" || r.Method == http.MethodHead { // who only looks at the address spends nothing
 		s.askLogin(w, r, http.StatusOK, "")
 		return
 	}
@@ -87,7 +88,7 @@ func (s *server) login(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.fail(w, r, err)
 	default:
-		http.SetCookie(w, access.Cookie(value, s.Secure))
+		http.SetCookie(w, access.Cookie(value, s.secure(r)))
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 	}
 }
@@ -105,6 +106,12 @@ func (s *server) logout(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	http.SetCookie(w, access.Cookie("", s.Secure))
+	http.SetCookie(w, access.Cookie("", s.secure(r)))
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+// secure reports whether the browser speaks TLS: to this server, or to a proxy
+// before it that says so. Who lies about it shuts himself out alone.
+func (s *server) secure(r *http.Request) bool {
+	return s.Secure || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }

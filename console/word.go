@@ -1,6 +1,8 @@
 package console
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -50,6 +52,7 @@ func (s *server) words() template.FuncMap {
 		"rate":    rate,
 		"search":  func(f engine.Filter) template.URL { return template.URL(query(f).Encode()) }, //nolint:gosec // encoded
 		"says":    func(text, word string) bool { return strings.HasPrefix(text, word+":") },
+		"bare":    func(text, word string) string { return strings.TrimPrefix(text, word+": ") },
 		"clock":   func(t time.Time) string { return t.UTC().Format("15:04") },
 		"short":   plot.Short,
 		"lag":     coarse,
@@ -65,11 +68,25 @@ func (s *server) ago(t time.Time) string {
 	d := s.Now().Sub(t).Round(time.Second)
 	switch {
 	case d >= time.Second:
-		return coarse(d) + " ago"
+		return about(d) + " ago"
 	case d <= -time.Second:
-		return "in " + coarse(-d)
+		return "in " + about(-d)
 	}
 	return "now"
+}
+
+// about writes a duration in one unit: who wants more points at it.
+func about(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= 2*day:
+		return strconv.Itoa(int(d/day)) + " d"
+	case d >= 2*time.Hour:
+		return strconv.Itoa(int(d/time.Hour)) + " h"
+	case d >= 2*time.Minute:
+		return strconv.Itoa(int(d/time.Minute)) + " min"
+	}
+	return strconv.Itoa(int(d/time.Second)) + " s"
 }
 
 // coarse writes a duration in at most two units.
@@ -109,8 +126,30 @@ func count(n any) string {
 	return b.String()
 }
 
-// text shows bytes that may be JSON.
-func text(b []byte) string { return string(b) }
+// maxNested is how deep JSON is that is set out in lines: what is deeper would
+// be mostly margin, and a small bomb of brackets a page of megabytes.
+const maxNested = 12
+
+// text shows bytes; JSON that was written in one line is set out in several.
+func text(b []byte) string {
+	nested, deepest := 0, 0
+	for _, c := range b {
+		switch c {
+		case '{', '[':
+			nested++
+			deepest = max(deepest, nested)
+		case '}', ']':
+			nested--
+		case '\n':
+			return string(b)
+		}
+	}
+	var out bytes.Buffer
+	if deepest > maxNested || json.Indent(&out, b, "", "  ") != nil {
+		return string(b)
+	}
+	return out.String()
+}
 
 // sentence begins with a capital and ends with a full stop.
 func sentence(text string) string {
@@ -133,19 +172,19 @@ type entry struct{ Name, Path, Title string }
 func (s *server) entries() []entry {
 	list := slices.Clone(entries)
 	if s.Webhooks != nil {
-		list = slices.Insert(list, len(list)-2, webhookEntry)
+		list = slices.Insert(list, len(list)-3, webhookEntry)
 	}
 	if s.Fetches != nil {
-		list = slices.Insert(list, len(list)-2, fetchEntry)
+		list = slices.Insert(list, len(list)-3, fetchEntry)
 	}
 	if s.Documents != nil {
-		list = slices.Insert(list, len(list)-2, documentEntry)
+		list = slices.Insert(list, len(list)-3, documentEntry)
 	}
 	if s.Runs != nil {
-		list = slices.Insert(list, len(list)-2, runEntry)
+		list = slices.Insert(list, len(list)-3, runEntry)
 	}
 	if s.Campaigns != nil {
-		list = slices.Insert(list, len(list)-2, campaignEntry)
+		list = slices.Insert(list, len(list)-3, campaignEntry)
 	}
 	return list
 }
@@ -158,4 +197,5 @@ var entries = []entry{
 	{"targets", "/targets", "Targets"},
 	{"policies", "/policies", "Policies"},
 	{"simulate", "/simulate", "Simulate"},
+	{"audit", "/audit", "Audit"},
 }

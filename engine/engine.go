@@ -93,6 +93,9 @@ type Ops interface {
 	// Redrives lists the unfinished, oldest first, then the newest done.
 	Redrives(ctx context.Context, limit int) ([]Redrive, error)
 
+	// Acts lists what was ordered and by whom, newest first.
+	Acts(ctx context.Context, limit int) ([]Act, error)
+
 	// Policies lists the policies known here.
 	Policies(ctx context.Context) ([]Policy, error)
 }

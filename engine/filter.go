@@ -64,6 +64,9 @@ func (f Filter) selection() (store.Filter, error) {
 		State: f.State, Cause: f.Cause, Kind: f.Kind, Queue: f.Queue, Target: f.Target, Batch: f.Batch,
 		Fingerprint: f.Fingerprint, Since: store.Instant(f.Since), Until: store.Instant(f.Until), Key: f.Key,
 	}
+	if err := f.checkNames(); err != nil {
+		return out, err
+	}
 	if f.State != "" && !slices.Contains(job.States(), f.State) {
 		return out, invalid("state %q: must be one of %s", f.State, listed(job.States()))
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/job"
@@ -141,11 +142,15 @@ func payload(b []byte) (raw json.RawMessage, other []byte) {
 	switch {
 	case len(b) == 0:
 		return nil, nil
-	case json.Valid(b):
+	case isJSON(b):
 		return b, nil
 	}
 	return nil, b
 }
+
+// isJSON reports whether bytes can stand in a JSON document as they are:
+// json.Valid does not mind strings that are no UTF-8, and readers do.
+func isJSON(b []byte) bool { return json.Valid(b) && utf8.Valid(b) }
 
 func jobOf(j *job.Job) Job {
 	h := &j.History

@@ -19,9 +19,10 @@ type QueueLimit struct {
 // LimitQueue bounds a queue over all processes; the zero limit ends that. Jobs
 // that have a target are bounded by their target instead.
 func (e *Engine) LimitQueue(ctx context.Context, name string, l QueueLimit) (Queue, error) {
+	if err := checkName("queue", name, maxName); err != nil {
+		return Queue{}, err
+	}
 	switch {
-	case name == "":
-		return Queue{}, invalid("queue: the name is empty")
 	case l.Concurrency < 0:
 		return Queue{}, invalid("queue: %s: concurrency %d: must be 0 (no limit) or more", name, l.Concurrency)
 	case !(l.Rate >= 0) || math.IsInf(l.Rate, 0):
@@ -110,8 +111,8 @@ func (e *Engine) ResumeKind(ctx context.Context, kind string) (Kind, error) {
 }
 
 func (e *Engine) setKind(ctx context.Context, kind string, paused bool) (Kind, error) {
-	if kind == "" {
-		return Kind{}, invalid("kind: the name is empty")
+	if err := checkName("kind", kind, maxName); err != nil {
+		return Kind{}, err
 	}
 	if !paused {
 		held, err := e.store.PausedKinds(ctx)

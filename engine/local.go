@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -27,37 +26,35 @@ func (e *Engine) Enqueue(ctx context.Context, jobs ...NewJob) ([]Enqueued, error
 			return nil, err
 		}
 	}
-	answers, err := e.store.Enqueue(ctx, now, prepared)
+	out, err := e.add(ctx, now, prepared)
 	if errors.Is(err, ErrTaken) {
 		return nil, &takenError{text: takenWords(err)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
 	}
-	out := make([]Enqueued, len(answers))
-	for i, a := range answers {
-		if a.Existing {
-			living, err := e.store.Job(ctx, a.Seq)
-			if err != nil {
-				return nil, fmt.Errorf("enqueue: job %s: %w", job.FormatID(a.Seq), err)
+	for i := range out {
+		if out[i].Existing {
+			if out[i].Job, err = e.Job(ctx, out[i].ID); err != nil {
+				return nil, fmt.Errorf("enqueue: %w", err)
 			}
-			out[i] = Enqueued{Job: jobOf(&living), Existing: true}
-			continue
 		}
-		out[i] = Enqueued{Job: jobOf(&job.Job{Seq: a.Seq, New: prepared[i], State: job.Queued, EnqueuedAt: store.Instant(now)})}
 	}
 	return out, nil
 }
 
 // prepare checks a job and fills its defaults.
 func (n *NewJob) prepare(now time.Time) (job.New, error) {
+	if err := n.checkNames(); err != nil {
+		return job.New{}, err
+	}
 	args := []byte(n.Args)
 	switch {
 	case len(n.Args) > 0 && len(n.ArgsBase64) > 0:
 		return job.New{}, invalid("enqueue: %s: args and args_base64: give one", n.Kind)
 	case len(n.ArgsBase64) > 0:
 		args = n.ArgsBase64
-	case len(n.Args) > 0 && !json.Valid(n.Args):
+	case len(n.Args) > 0 && !isJSON(n.Args):
 		return job.New{}, invalid("enqueue: %s: args are not JSON", n.Kind)
 	}
 	unique, err := secondsOf(n.UniqueFor)
@@ -72,6 +69,9 @@ func (n *NewJob) prepare(now time.Time) (job.New, error) {
 	})
 	if err != nil {
 		return prepared, &invalidError{text: trimmed(err)}
+	}
+	if prepared.DueAt.Unix() < 0 {
+		return prepared, invalid("enqueue: %s: due_at %s: must be in 1970 or later; leave it out for now", n.Kind, prepared.DueAt.Format(time.RFC3339))
 	}
 	if at := prepared.DeadlineAt; !at.IsZero() && at.Before(prepared.DueAt) {
 		return prepared, invalid("enqueue: %s: deadline %s is before the due time %s: it could never start",

@@ -75,8 +75,8 @@ func (p *Periodic) Check() error {
 
 // row checks a schedule and tells its first time.
 func (p *Periodic) row(now time.Time) (store.Periodic, error) {
-	if p.Name == "" {
-		return store.Periodic{}, invalid("periodic: the name is empty")
+	if err := checkName("periodic", p.Name, maxName); err != nil {
+		return store.Periodic{}, err
 	}
 	row := store.Periodic{Name: p.Name, Cron: p.Cron, Zone: p.Zone, Missed: unless(p.Missed, "once")}
 	switch row.Missed {

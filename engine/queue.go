@@ -92,8 +92,8 @@ func (e *Engine) ResumeQueue(ctx context.Context, name string) (Queue, error) {
 }
 
 func (e *Engine) setPaused(ctx context.Context, name string, paused bool) (Queue, error) {
-	if name == "" {
-		return Queue{}, invalid("queue: the name is empty")
+	if err := checkName("queue", name, maxName); err != nil {
+		return Queue{}, err
 	}
 	if err := e.store.PauseQueue(ctx, e.storeNow(), e.by(ctx), name, paused); err != nil {
 		return Queue{}, fmt.Errorf("queue: %s: %w", name, err)

@@ -78,6 +78,11 @@ func (e *Engine) Targets(ctx context.Context, p Page) (Targets, error) {
 	if err != nil {
 		return Targets{}, err
 	}
+	if p.Cursor != "" {
+		if err := checkName("cursor", p.Cursor, maxLong); err != nil {
+			return Targets{}, err
+		}
+	}
 	now, err := e.now(ctx)
 	if err != nil {
 		return Targets{}, fmt.Errorf("targets: %w", err)
@@ -165,8 +170,8 @@ const heldDisabled = "disabled"
 
 // gateOf finds a target; not found if it has no gate and nothing waits.
 func (e *Engine) gateOf(ctx context.Context, name string) (store.Gate, error) {
-	if name == "" {
-		return store.Gate{}, invalid("target: the name is empty")
+	if err := checkName("target", name, maxLong); err != nil {
+		return store.Gate{}, err
 	}
 	rows, err := e.store.Gates(ctx, []string{name})
 	if err != nil {

@@ -87,8 +87,8 @@ func (e *Engine) ResumeTarget(ctx context.Context, name string, keepParked bool)
 }
 
 func checkTarget(name string) error {
-	if name == "" {
-		return invalid("target: the name is empty")
+	if err := checkName("target", name, maxLong); err != nil {
+		return err
 	}
 	if queue, ok := queueOfGate(name); ok {
 		return invalid("target: %s: it keeps the limits of queue %s; the queue itself is paused and resumed", name, queue)

@@ -62,14 +62,6 @@ type TargetHold struct {
 	To   time.Time `json:"to,omitzero"`
 }
 
-// Act is one order of an operator.
-type Act struct {
-	At     time.Time `json:"at"`
-	Actor  string    `json:"actor"`
-	Act    string    `json:"act"`
-	Detail string    `json:"detail,omitempty"`
-}
-
 // maxOrders and maxHolds bound what is told of the past.
 const (
 	maxOrders = 5

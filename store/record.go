@@ -65,6 +65,11 @@ type Write struct {
 	// Jobs are enqueued as by Enqueue: what it refuses refuses the write.
 	Jobs  []job.New
 	Audit []AuditRow // At is the write's now; the last is the newest
+	// Receipt, if given, makes the body of the first put from the answers for
+	// the jobs: the record names what became durable with it. It is called
+	// within the transaction, perhaps of one that fails then, and must not ask
+	// the store.
+	Receipt func([]Enqueued) []byte
 }
 
 // Records keeps documents.

@@ -19,6 +19,8 @@ const MaxRecordName = 768
 type Change struct {
 	Record
 	Drop bool
+	// Receipt: the body is what the write's Receipt makes.
+	Receipt bool
 }
 
 // Changes checks a write, jobs excepted, before anything is done. It returns
@@ -26,8 +28,11 @@ type Change struct {
 // compares them, so that no two writes wait for each other.
 func (w *Write) Changes() ([]Change, error) {
 	changes := make([]Change, 0, len(w.Puts)+len(w.Drops))
-	for _, r := range w.Puts {
-		changes = append(changes, Change{Record: r})
+	if w.Receipt != nil && len(w.Puts) == 0 {
+		return nil, errors.New("store: write: a receipt without a record: it is the body of the first put")
+	}
+	for i, r := range w.Puts {
+		changes = append(changes, Change{Record: r, Receipt: i == 0 && w.Receipt != nil})
 	}
 	for _, r := range w.Drops {
 		changes = append(changes, Change{Record: r, Drop: true})

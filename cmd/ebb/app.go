@@ -127,7 +127,7 @@ or unreadable input; 3 incomplete; 4 parked; 130 interrupted.`,
 		return usage(fmt.Errorf("%s: %w", c.CommandPath(), err), c.CommandPath()+" --help")
 	})
 	root.AddCommand(
-		a.jobCommand(), a.queueCommand(), a.kindCommand(), a.targetCommand(), a.periodicCommand(), a.deadCommand(), a.policyCommand(), a.simulateCommand(), a.migrateCommand(), a.serveCommand(), a.healthCommand(), a.webhookCommand(), a.documentCommand(), a.fetchCommand(), a.tokenCommand(), a.backupCommand(), a.restoreCommand(), a.configCommand(), a.demoCommand(), a.manCommand(), a.versionCommand(),
+		a.jobCommand(), a.queueCommand(), a.kindCommand(), a.targetCommand(), a.periodicCommand(), a.deadCommand(), a.policyCommand(), a.simulateCommand(), a.migrateCommand(), a.serveCommand(), a.healthCommand(), a.webhookCommand(), a.documentCommand(), a.fetchCommand(), a.tokenCommand(), a.auditCommand(), a.backupCommand(), a.restoreCommand(), a.configCommand(), a.demoCommand(), a.manCommand(), a.versionCommand(),
 	)
 	root.AddCommand(a.superviseCommand(), a.superviseChildCommand(), a.campaignCommand())
 	return root
@@ -177,10 +177,7 @@ func (a *app) printJSON(v any) error {
 
 // paint colours text on a terminal.
 func (a *app) paint(code, text string) string {
-	if a.noColor || !isTerminal(a.stdout) {
-		return text
-	}
-	if text, _ := a.lookup("NO_COLOR"); text != "" {
+	if plain, _ := a.lookup("NO_COLOR"); plain != "" || a.noColor || !isTerminal(a.stdout) {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"

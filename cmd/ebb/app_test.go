@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 )
@@ -35,5 +36,28 @@ func TestInterruptedCommand(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if code := run(ctx, []string{"demo"}, nil, &stdout, &stderr, noEnv); code != exitInterrupted || stderr.String() != "ebb: interrupted\n" {
 		t.Errorf("exit %d, %q; want %d", code, stderr.String(), exitInterrupted)
+	}
+}
+
+// NO_COLOR took the words away with the colours: its value stood instead.
+func TestNoColor(t *testing.T) {
+	terminal, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // a character device, as a terminal is
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = terminal.Close() }()
+	for _, c := range []struct {
+		env  string
+		flag bool
+		want string
+	}{
+		{"", false, "\x1b[31mfailed\x1b[0m"},
+		{"1", false, "failed"},
+		{"", true, "failed"},
+	} {
+		a := &app{stdout: terminal, noColor: c.flag, lookup: func(string) (string, bool) { return c.env, c.env != "" }}
+		if got := a.paint(red, "failed"); got != c.want {
+			t.Errorf("NO_COLOR=%q, --no-color=%t: got %q, want %q", c.env, c.flag, got, c.want)
+		}
 	}
 }

@@ -171,6 +171,11 @@ func (a *app) assemble(on site, secure, loopback bool) (*service, error) {
 	looks := console.Config{Ops: on.ops, Keeper: v.keeper, Policies: policies, Secure: secure, Log: log}
 	for _, w := range v.work {
 		t.Registry().MustRegister(w.collectors...)
+		for kind := range w.handlers {
+			if kind != checkKind {
+				asks.Reserved = append(asks.Reserved, kind)
+			}
+		}
 		if w.serve != nil {
 			w.serve(&asks, &looks)
 		}
@@ -224,10 +229,10 @@ func (v *service) polling(next http.Handler) http.Handler {
 	})
 }
 
-// metrics wants a token that may read, unless it is asked on loopback.
+// metrics wants a token that may read, unless it is asked from this machine.
 func metrics(next http.Handler, keeper *access.Keeper, loopback bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !loopback {
+		if !loopback || !local(r) {
 			token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if p, err := keeper.Authenticate(r.Context(), token); err != nil || !p.May(access.Read, "") {
 				w.Header().Set("WWW-Authenticate", "Bearer")
@@ -237,6 +242,24 @@ func metrics(next http.Handler, keeper *access.Keeper, loopback bool) http.Handl
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// local reports whether a request that came by loopback was meant for it. A
+// page of somebody else whose name was made to point here brings its own name,
+// and a proxy tells for whom it asks.
+func local(r *http.Request) bool {
+	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+		if r.Header.Get(h) != "" {
+			return false
+		}
+	}
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	host = strings.Trim(host, "[]")
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // announce prints where the server is, on one line, and on loopback how a

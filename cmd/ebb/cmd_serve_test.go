@@ -235,3 +235,41 @@ func TestServeKeyFile(t *testing.T) {
 		t.Errorf("no key: exit %d: %s", code, told)
 	}
 }
+
+// Who asks for /metrics by loopback without a token is on this machine: neither
+// a page whose name was made to point here nor a proxy's caller.
+func TestMetricsAreLocal(t *testing.T) {
+	base, _, stop := served(t)
+	for _, c := range []struct {
+		host, header string
+		want         int
+	}{
+		{"", "", 200},
+		{"localhost:7070", "", 200},
+		{"[::1]:7070", "", 200},
+		{"evil.example", "", 401},
+		{"evil.example:7070", "", 401},
+		{"", "X-Forwarded-For", 401},
+		{"", "Forwarded", 401},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/metrics", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = c.host
+		if c.header != "" {
+			r.Header.Set(c.header, "203.0.113.9")
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != c.want {
+			t.Errorf("host %q, %s: %d, want %d", c.host, c.header, answer.StatusCode, c.want)
+		}
+	}
+	if code := stop(); code != exitDone {
+		t.Errorf("exit %d", code)
+	}
+}

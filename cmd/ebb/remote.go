@@ -39,8 +39,12 @@ func answerFrom(c *cobra.Command, at string, err error) error {
 	switch {
 	case err == nil || errors.As(err, &f):
 		return err
+	case errors.As(err, &p) && p.Code == "unauthorized":
+		return &failed{code: exitNo, err: fmt.Errorf("%s: %w", at, err), try: "EBB_TOKEN with a token of that server; ebb token create NAME --scope operate makes one there"}
 	case errors.Is(err, client.ErrDenied) && errors.As(err, &p):
 		return &failed{code: exitNo, err: fmt.Errorf("%s: %w", at, err), try: p.Hint()}
+	case errors.As(err, &p) && p.Code == "": // a proxy's page, or another server's
+		return &failed{code: exitNo, err: fmt.Errorf("%s: %w", at, err), try: "is that the address of an Ebb server, without a path? EBB_URL=http://127.0.0.1:7070"}
 	case !errors.As(err, &p):
 		return &failed{code: exitNo, err: err, try: "is the server running, and EBB_URL right? It is " + at}
 	case p.Unwrap() == nil:

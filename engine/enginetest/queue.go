@@ -52,6 +52,24 @@ var queueRules = []rule{
 			{Process: 2, Host: "alpha", PID: 4711, Kinds: []string{"mail"}, Queues: []string{"default"}, Alive: true, SeenAt: T0.Add(time.Minute), BornAt: T0.Add(time.Minute)},
 		})
 	}},
+	{"the audit tells who ordered what", func(b *bench) {
+		_, err := b.PauseQueue(b.ctx, "new")
+		b.must(err)
+		b.clock.Advance(time.Minute)
+		_, err = b.PauseKind(b.ctx, "mail")
+		b.must(err)
+		got, err := b.Acts(b.ctx, 0)
+		b.must(err)
+		b.same("acts", got, []engine.Act{
+			{At: T0.Add(time.Minute), Actor: Actor, Act: "kind.pause", What: "mail"},
+			{At: T0, Actor: Actor, Act: "queue.pause", What: "new"},
+		})
+		got, err = b.Acts(b.ctx, 1)
+		b.must(err)
+		b.same("one", len(got), 1)
+		_, err = b.Acts(b.ctx, -1)
+		b.refused(err, engine.ErrInvalid, "limit -1: must be 1 to 1000")
+	}},
 	{"pause and resume", func(b *bench) {
 		q, err := b.PauseQueue(b.ctx, "new")
 		b.must(err)

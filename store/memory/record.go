@@ -171,6 +171,9 @@ func (s *Store) Write(ctx context.Context, now time.Time, w store.Write) ([]stor
 	if err != nil {
 		return nil, err
 	}
+	if name, body, ok := one.receipt(&w, st.answers); ok {
+		over[name].Body = body
+	}
 	s.carryOut(over, []write{one})
 	s.commit(st)
 	return answersOf(st.answers), nil
@@ -199,8 +202,23 @@ func (s *Store) WriteTx(ctx context.Context, tx any, now time.Time, w store.Writ
 	if err != nil {
 		return nil, err
 	}
+	one.receipt(&w, answers)
 	t.writes = writes
 	return answersOf(answers), nil
+}
+
+// receipt gives the receipt's record its body, now that the jobs have their
+// numbers; false if the write has none.
+func (w *write) receipt(of *store.Write, answers []store.Enqueued) (recordName, []byte, bool) {
+	for i := range w.changes {
+		if c := &w.changes[i]; c.Receipt {
+			if c.Body = bytes.Clone(of.Receipt(answersOf(answers))); len(c.Body) == 0 {
+				c.Body = nil
+			}
+			return nameOf(&c.Record), c.Body, true
+		}
+	}
+	return recordName{}, nil, false
 }
 
 // answersOf is nil where no job was to be enqueued.

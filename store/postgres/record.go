@@ -146,6 +146,9 @@ func (s *Store) carryOut(ctx context.Context, tx any, r runner, now time.Time, c
 			return nil, err
 		}
 	}
+	if err := putReceipt(ctx, r, changes, w, answers); err != nil {
+		return nil, failed("write", foreign(err))
+	}
 	at := nullable(store.Instant(now))
 	for _, a := range w.Audit {
 		if err := r.exec(ctx, statement("record"), at, a.Actor, a.Act, a.What, a.Detail); err != nil {
@@ -181,6 +184,17 @@ func change(ctx context.Context, r runner, now time.Time, c *store.Change) error
 		return err
 	}
 	return c.Conflict(found)
+}
+
+// putReceipt gives the receipt's record its body, now that the jobs have
+// their numbers.
+func putReceipt(ctx context.Context, r runner, changes []store.Change, w *store.Write, answers []store.Enqueued) error {
+	for i := range changes {
+		if c := &changes[i]; c.Receipt {
+			return r.exec(ctx, statement("record_body"), c.Kind, c.ID, notNull(w.Receipt(answers)))
+		}
+	}
+	return nil
 }
 
 // notNull is how a body is sent.

@@ -66,6 +66,7 @@ type writing struct {
 	changes []store.Change
 	jobs    []job.New
 	audit   []store.AuditRow
+	receipt func([]store.Enqueued) []byte
 }
 
 func checkedWrite(now time.Time, w *store.Write) (*writing, error) {
@@ -74,7 +75,7 @@ func checkedWrite(now time.Time, w *store.Write) (*writing, error) {
 		return nil, err
 	}
 	jobs, err := prepare(now, w.Jobs)
-	return &writing{changes, jobs, w.Audit}, err
+	return &writing{changes, jobs, w.Audit, w.Receipt}, err
 }
 
 // Write changes records, enqueues and notes, all or nothing.
@@ -127,6 +128,9 @@ func (t *tx) carryOut(w *writing) ([]store.Enqueued, error) {
 			return nil, err
 		}
 	}
+	if err := t.putReceipt(w, answers); err != nil {
+		return nil, err
+	}
 	for _, a := range w.audit {
 		if err := t.audit(a.Actor, a.Act, a.What, a.Detail); err != nil {
 			return nil, err
@@ -155,6 +159,18 @@ func (t *tx) change(c *store.Change) error {
 		_, err = t.run("record_put", c.Kind, c.ID, orNull(c.Ref), version+1, micros(c.ExpiresAt), orEmpty(c.Body))
 	}
 	return err
+}
+
+// putReceipt gives the receipt's record its body, now that the jobs have
+// their numbers.
+func (t *tx) putReceipt(w *writing, answers []store.Enqueued) error {
+	for i := range w.changes {
+		if c := &w.changes[i]; c.Receipt {
+			_, err := t.run("record_body", c.Kind, c.ID, orEmpty(w.receipt(answers)))
+			return err
+		}
+	}
+	return nil
 }
 
 // expireRecords drops records that have ended, and counts them off.

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ebbhq/ebb/job"
@@ -46,6 +47,21 @@ var recordTxRules = []txRule{
 		rows, err := s.Audit(s.ctx, 9)
 		s.must(err)
 		s.same("audit", rows, []store.AuditRow{{At: t0, Actor: "ann", Act: "x"}})
+	}},
+	{"a receipt names the jobs of the transaction", func(s *txScript) {
+		w := store.Write{
+			Puts: []store.Record{endpoint("1", 0, "")}, Jobs: []job.New{plain},
+			Receipt: func(answers []store.Enqueued) []byte { return fmt.Appendf(nil, "%v", answers) },
+		}
+		tx := s.begin()
+		s.writeTx(tx, w)
+		s.must(tx.Rollback())
+		s.absent("1")
+		tx = s.begin()
+		answers := s.writeTx(tx, w)
+		s.must(tx.Commit())
+		s.same("receipt", s.read("endpoint", "1"), endpoint("1", 1, fmt.Sprint(answers)))
+		s.inState(job.Queued, answers[0].Seq)
 	}},
 	{"a later write of the transaction sees the earlier", func(s *txScript) {
 		tx := s.begin()

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -152,6 +153,40 @@ var writeRules = []rule{
 		}
 		s.same("record", s.read("endpoint", "1"), endpoint("1", 1, "a"))
 		s.absent("2")
+		s.nothingThere()
+	}},
+	{"a receipt names the jobs", func(s *script) {
+		taken := s.add(t0, job.New{Kind: "mail", Unique: "u"})[0]
+		var told []store.Enqueued
+		w := store.Write{
+			Puts: []store.Record{endpoint("z", 0, "not this"), endpoint("a", 0, "other")},
+			Jobs: []job.New{plain, {Kind: "mail", Unique: "u"}},
+			Receipt: func(answers []store.Enqueued) []byte {
+				told = answers
+				return fmt.Appendf(nil, "%v", answers)
+			},
+		}
+		answers, err := s.Write(s.ctx, t0, w)
+		s.must(err)
+		s.same("told", told, answers)
+		s.same("answers", answers[1], store.Enqueued{Seq: taken, Existing: true})
+		s.same("receipt", s.read("endpoint", "z"), endpoint("z", 1, fmt.Sprint(answers)))
+		s.same("other", s.read("endpoint", "a"), endpoint("a", 1, "other"))
+		s.conflicts(t0, "z", "none was there, now 1 is there", store.Write{Puts: w.Puts[:1], Jobs: w.Jobs, Receipt: w.Receipt})
+		s.same("still", s.read("endpoint", "z"), endpoint("z", 1, fmt.Sprint(answers)))
+		s.same("counts", s.counts(job.DefaultQueue), map[job.State]int64{job.Queued: 2})
+		_, err = s.Write(s.ctx, t0, store.Write{Puts: []store.Record{endpoint("z", 1, "x")}, Receipt: func(answers []store.Enqueued) []byte {
+			s.same("no jobs", len(answers), 0)
+			return nil
+		}})
+		s.must(err)
+		s.same("emptied", s.read("endpoint", "z"), endpoint("z", 2, ""))
+	}},
+	{"a receipt is of a record", func(s *script) {
+		_, err := s.Write(s.ctx, t0, store.Write{Jobs: []job.New{plain}, Receipt: func([]store.Enqueued) []byte { return nil }})
+		if err == nil || err.Error() != "store: write: a receipt without a record: it is the body of the first put" {
+			s.Fatalf("got %v", err)
+		}
 		s.nothingThere()
 	}},
 	{"wakes after the write", func(s *script) {

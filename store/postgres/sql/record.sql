@@ -34,6 +34,9 @@ UPDATE ebb_record
  WHERE kind = $2 AND id = $3 AND version = $7::bigint AND (expires_at IS NULL OR expires_at > coalesce($1::timestamptz, now()))
 RETURNING version
 
+-- name: record_body
+UPDATE ebb_record SET body = $3::bytea WHERE kind = $1 AND id = $2
+
 -- name: record_drop
 -- $4 is the version, or -1 for any.
 DELETE FROM ebb_record

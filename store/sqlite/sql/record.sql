@@ -11,6 +11,9 @@ INSERT INTO ebb_record (kind, id, ref, version, expires_at, body) VALUES (?1, ?2
 ON CONFLICT (kind, id) DO UPDATE
    SET ref = excluded.ref, version = excluded.version, expires_at = excluded.expires_at, body = excluded.body
 
+-- name: record_body
+UPDATE ebb_record SET body = ?3 WHERE kind = ?1 AND id = ?2
+
 -- name: record_drop
 DELETE FROM ebb_record WHERE kind = ?1 AND id = ?2
 
