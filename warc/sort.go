@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 )
 
 // runBytes is how much of an index is sorted in memory at once.
-const runBytes = 16 << 20
+const runBytes = 4 << 20
 
 // IndexWriter writes an index file. Sorted forms are sorted on disk: memory
 // does not grow with the number of entries.
@@ -54,7 +55,7 @@ func (w *IndexWriter) Add(e Entry) error {
 
 // spill writes the lines in memory to a temporary file, sorted.
 func (w *IndexWriter) spill() error {
-	f, err := os.CreateTemp("", "ebb-index-")
+	f, err := os.CreateTemp(filepath.Dir(w.path), ".ebb-index-")
 	if err != nil {
 		return fmt.Errorf("warc: index: %w", err)
 	}

@@ -361,7 +361,7 @@ func TestFailedGroupIsTakenBack(t *testing.T) {
 }
 
 func TestCreateRefuses(t *testing.T) {
-	for _, opt := range []warc.Options{{Dir: "/nonexistent"}, {Dir: "warc.go"}, {Dir: t.TempDir(), Prefix: "../x"}, {Dir: t.TempDir(), Prefix: ".."}} {
+	for _, opt := range []warc.Options{{Dir: filepath.Join(t.TempDir(), "nothing")}, {Dir: "warc.go"}, {Dir: t.TempDir(), Prefix: "../x"}, {Dir: t.TempDir(), Prefix: ".."}} {
 		if _, err := warc.Create(opt); err == nil {
 			t.Errorf("%+v was taken", opt)
 		}

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -69,7 +70,7 @@ type meter struct {
 	failed int64
 	left   int64
 	coolTo time.Time
-	gates  map[string]string
+	gates  map[string]held
 	ends   [32]mark // of the last seconds, a ring by second
 	// trouble is when our own machine's faults began, when the last one came,
 	// and what it was.
@@ -84,7 +85,7 @@ type mark struct {
 }
 
 func newMeter(c clock.Clock) *meter {
-	return &meter{clock: c, empty: make(chan struct{}, 1), gates: map[string]string{}}
+	return &meter{clock: c, empty: make(chan struct{}, 1), gates: map[string]held{}}
 }
 
 func (m *meter) begin(wave int, left int64) {
@@ -162,6 +163,12 @@ func (m *meter) stuck() (time.Duration, string) {
 	return m.clock.Now().Sub(m.trouble), m.troubleIs
 }
 
+// held is why a host is not called.
+type held struct {
+	why   string
+	until time.Time // zero = not known
+}
+
 func (m *meter) gate(host, state string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -169,7 +176,12 @@ func (m *meter) gate(host, state string) {
 		delete(m.gates, host)
 		return
 	}
-	m.gates[host] = state
+	_, at, _ := strings.Cut(state, " until ")
+	until, err := time.Parse(time.RFC3339Nano, at)
+	if err != nil {
+		until = time.Time{}
+	}
+	m.gates[host] = held{why: state, until: until}
 }
 
 // Progress returns how far the pass under way has come.
@@ -197,8 +209,10 @@ func (r *Runner) Progress() Progress {
 	}
 	if len(m.gates) > 0 {
 		p.Gates = make(map[string]string, len(m.gates))
-		for host, state := range m.gates {
-			p.Gates[host] = state
+		for host, h := range m.gates {
+			if h.until.IsZero() || h.until.After(now) {
+				p.Gates[host] = h.why
+			}
 		}
 	}
 	return p

@@ -108,13 +108,6 @@ func (r *Runner) exchange(ctx context.Context, url string, header http.Header, p
 
 // request makes one request and reads its answer whole.
 func (r *Runner) request(ctx context.Context, a *answer, header http.Header, part *part) (*http.Response, error) {
-	connected, remote := false, ""
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
-		connected = true
-		if at := c.Conn.RemoteAddr(); at != nil {
-			remote = at.String()
-		}
-	}})
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.final, nil)
 	if err != nil {
 		return nil, failure.Fatal(failure.New(failure.InvalidInput, "url", err))
@@ -128,13 +121,9 @@ func (r *Runner) request(ctx context.Context, a *answer, header http.Header, par
 		part.ask(req.Header)
 	}
 	began := r.o.clock().Now()
-	resp, err := r.o.Transport.RoundTrip(req)
+	resp, remote, err := r.send(req)
 	if err != nil {
-		phase := failure.PhaseHeader
-		if !connected {
-			phase = failure.PhaseConnect
-		}
-		return nil, failure.During(phase, err)
+		return nil, err
 	}
 	defer resp.Body.Close() //nolint:errcheck // what counts was read
 	a.resp, a.raw = resp, &spool{temp: r.o.Sink.Temp}
@@ -150,6 +139,27 @@ func (r *Runner) request(ctx context.Context, a *answer, header http.Header, par
 		Body: &Content{a.raw}, Truncated: err != nil,
 	})
 	return resp, err
+}
+
+// send sends a request and returns the beginning of its answer, and whose it
+// is. An error says how far it came.
+func (r *Runner) send(req *http.Request) (resp *http.Response, remote string, err error) {
+	connected := false
+	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+		connected = true
+		if at := c.Conn.RemoteAddr(); at != nil {
+			remote = at.String()
+		}
+	}})
+	resp, err = r.o.Transport.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		phase := failure.PhaseHeader
+		if !connected {
+			phase = failure.PhaseConnect
+		}
+		return nil, "", failure.During(phase, err)
+	}
+	return resp, remote, nil
 }
 
 // readBody takes the body in, as far as the limit allows. What is no page is

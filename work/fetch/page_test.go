@@ -8,14 +8,17 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/warc"
+	"github.com/ebbhq/ebb/work/fetch/scope"
 )
 
 // The second fetch asks only for what has changed.
@@ -258,4 +261,68 @@ func TestArchive(t *testing.T) {
 			t.Errorf("%s: %d lines, %v", name, strings.Count(string(text), "\n"), err)
 		}
 	}
+}
+
+// A host that cannot be reached has the class that its pages would have, and
+// takes no longer: nothing but its robots.txt is asked for.
+func TestRobotsOfNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		site := &fake{took: time.Millisecond, answer: func(string, time.Time) (int, error) { return 0, syscall.ECONNREFUSED }}
+		var classes []string
+		bare := &fake{took: time.Millisecond, answer: site.answer}
+		began := time.Now()
+		virtually(t, bare, policy.MustPreset("polite"), 1, nil)
+		without := time.Since(began)
+		began = time.Now()
+		f := virtually(t, site, policy.MustPreset("polite"), 1, func(o *Options) {
+			o.Robots = true
+			o.Observe = func(e Event) {
+				if e.Type == EventRetry || e.Type == EventPage {
+					classes = append(classes, e.Class)
+				}
+			}
+		})
+		if f.Tally.Exhausted != 1 || len(classes) != 4*3 || slices.ContainsFunc(classes, func(c string) bool { return c != "refused" }) {
+			t.Errorf("%+v, classes %v", *f.Tally, classes)
+		}
+		if took := time.Since(began); took > without+time.Minute {
+			t.Errorf("one page of a host that is not there took %s, without robots.txt %s", took, without)
+		}
+		for _, c := range site.calls {
+			if c.path != "/robots.txt" {
+				t.Errorf("%s was asked for without rules", c.path)
+			}
+		}
+	})
+}
+
+// A redirect out of scope is not followed, nor one to what robots.txt forbids.
+func TestRedirectsKeepTheRules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := inside(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/robots.txt":
+				fmt.Fprint(w, "User-agent: *\nDisallow: /secret\n")
+			case "/page/0":
+				http.Redirect(w, r, "http://other.test/", http.StatusFound)
+			case "/page/1":
+				http.Redirect(w, r, "/secret", http.StatusFound)
+			case "/page/2":
+				http.Redirect(w, r, "/new", http.StatusFound)
+			default:
+				html(w, "%s%s", r.Host, r.URL.Path)
+			}
+		})
+		within, err := scope.New(scope.HostsOf(s.URL)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := run(t, t.TempDir(), func(o *Options) { o.Transport, o.Robots, o.Follow = s, true, within }, pagesOf(s.URL, 3)...).Fetch()
+		if want := (Tally{Input: 3, OK: 1, Permanent: 1, Robots: 1}); *f.Tally != want {
+			t.Errorf("tally %+v, want %+v", *f.Tally, want)
+		}
+		if s.count("/") != 0 || s.count("/secret") != 0 {
+			t.Errorf("%d calls out of scope, %d of what is forbidden", s.count("/"), s.count("/secret"))
+		}
+	})
 }

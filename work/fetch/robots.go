@@ -75,6 +75,9 @@ func (b *rulebook) access(ctx context.Context, origin, at string) (robots.Access
 			}
 		}
 		answer, err := b.ask(ctx, at)
+		if err != nil && !access.At.IsZero() && !access.Deferred {
+			answer, err = robots.Answer{}, nil // its earlier rules hold
+		}
 		if err == nil {
 			access = b.cache.Keep(origin, answer, b.r.o.clock().Now())
 		}
@@ -86,8 +89,10 @@ func (b *rulebook) access(ctx context.Context, origin, at string) (robots.Access
 	}
 }
 
-// ask fetches a robots.txt. Only our own end is an error: that a server does
-// not answer is an answer.
+// ask fetches a robots.txt. A host that cannot be reached at all is an error,
+// of the class that its pages would have: nothing is asked of it without its
+// rules, and it is tried again as the page is. One that fails while it answers
+// is an answer.
 func (b *rulebook) ask(ctx context.Context, url string) (robots.Answer, error) {
 	var a robots.Answer
 	for {
@@ -96,16 +101,9 @@ func (b *rulebook) ask(ctx context.Context, url string) (robots.Answer, error) {
 			return a, nil //nolint:nilerr // an address that cannot be asked has no rules
 		}
 		req.Header.Set("User-Agent", b.r.o.Agent)
-		resp, err := b.r.o.Transport.RoundTrip(req)
+		resp, _, err := b.r.send(req)
 		if err != nil {
-			if f, local := resolver(err); local {
-				return a, &failure.Error{Failure: f}
-			}
-			if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) {
-				return a, err
-			}
-			a.Status = 0
-			return a, nil
+			return a, fmt.Errorf("robots.txt: %w", err)
 		}
 		a.Status = resp.StatusCode
 		a.RetryAfter, _ = failure.RetryAfter(resp.Header, b.r.o.clock().Now())

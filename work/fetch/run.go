@@ -80,7 +80,7 @@ func (r *Runner) pass(ctx context.Context) error {
 	r.o.Observe(Event{Type: EventPass, Wave: f.Wave(), Count: left})
 	w, err := worker.New(r.o.Store, worker.Config{
 		Handlers: map[string]worker.Handler{Kind: r.page}, Queues: []string{f.Queue()}, Policies: []policy.Policy{p},
-		Classifiers: []failure.Classifier{resolver}, Concurrency: p.Concurrency, Seed: r.o.Seed, Clock: r.o.Clock,
+		Classifiers: []failure.Classifier{resolver}, Concurrency: p.Concurrency, Turns: r.turns(), Seed: r.o.Seed, Clock: r.o.Clock,
 		SucceededKept: -1, Drain: r.o.Drain, Observe: r.observe, Settings: "fetch",
 	})
 	if err != nil {
@@ -100,6 +100,16 @@ func (r *Runner) pass(ctx context.Context) error {
 	sides.Wait()
 	r.writeNote(context.WithoutCancel(ctx))
 	return errors.Join(err, r.o.Sink.Flush())
+}
+
+// turns is how many round trips to the ledger are under way at once. One's own
+// file takes them one by one anyway: then the results of many pages gather
+// for one commit; 0 = the worker's default.
+func (r *Runner) turns() int {
+	if r.o.Exclusive {
+		return 1
+	}
+	return 0
 }
 
 // lookEvery is how often the store is asked whether anything is left, next to

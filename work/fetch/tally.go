@@ -197,7 +197,7 @@ func Each(ctx context.Context, s store.Reader, f *Fetch, state job.State, do fun
 
 // eachRow is Each of every job, those included that were replaced.
 func eachRow(ctx context.Context, s store.Reader, f *Fetch, state job.State, do func(Page) error) error {
-	const most = 1000
+	const most = 250
 	for page := (store.Page{Limit: most}); ; {
 		jobs, err := s.List(ctx, store.Filter{State: state, Batch: f.ID}, page)
 		if err != nil {

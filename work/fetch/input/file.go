@@ -91,6 +91,10 @@ func (r *Reader) lines(name string, text *bufio.Reader) {
 		if len(url) == 0 || url[0] == '#' {
 			continue
 		}
+		if bytes.IndexByte(url, 0) >= 0 {
+			r.fail(&Error{Source: name, Line: line, Err: errors.New("a zero byte: this is no list of URLs, or not in UTF-8"), Fatal: true})
+			return
+		}
 		r.take(string(url), nil, name, line)
 	}
 	switch err := scan.Err(); {

@@ -90,6 +90,7 @@ func TestSources(t *testing.T) {
 		"long.txt":            "http://a/1\n" + strings.Repeat("x", 70_000) + "\nhttp://a/2\n",
 		"quote.csv":           "url\nhttp://a/1\n\"" + strings.Repeat("x\n", 1<<20),
 		"stray.csv":           "url,n\nhttp://a/1,a\"b\nhttp://a/2,c\n",
+		"utf16.txt":           "\xff\xfeh\x00t\x00t\x00p\x00:\x00",
 		"empty.csv":           "",
 		"twice.csv":           "url,Url\n",
 		"two.csv":             "name,place\n",
@@ -149,7 +150,7 @@ read 3 unique 3 duplicate 0 bad 1 sitemaps 2`},
 http://a/m1.xml.gz:1 http://a/m1
 input: http://a/gone.xml: no such file
 read 1 unique 1 duplicate 0 bad 0 sitemaps 3`},
-		{"broken", []input.Source{{Name: "torn.xml"}, {Name: "page.xml"}, {Name: "none.txt"}, {}, {Name: "long.txt"}}, `
+		{"broken", []input.Source{{Name: "torn.xml"}, {Name: "page.xml"}, {Name: "none.txt"}, {}, {Name: "long.txt"}, {Name: "utf16.txt"}}, `
 torn.xml:1 http://a/t1
 input: torn.xml, line 2: unexpected EOF
 input: page.xml, line 1: no sitemap: the document is <html>, want <urlset> or <sitemapindex>
@@ -157,6 +158,7 @@ input: none.txt: no such file
 input: (unnamed): no file given
 long.txt:1 http://a/1
 input: long.txt, line 2: a line over 65536 bytes: is this a list of URLs?
+input: utf16.txt, line 1: a zero byte: this is no list of URLs, or not in UTF-8
 read 2 unique 2 duplicate 0 bad 0 sitemaps 2`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
