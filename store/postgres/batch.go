@@ -9,15 +9,19 @@ import (
 	"github.com/ebbhq/ebb/store"
 )
 
-// batch is jobs to be enqueued, column by column.
+// batch is jobs to be enqueued.
 type batch struct {
 	now  time.Time
+	size int
+	runs []alikes
+	// jobs are the same one by one, filled by spread.
 	jobs []job.New
 	// Of the jobs some have a unique key, a key, a target.
 	keyed, lined, targeted bool
 	// queueNumbers are those of the jobs' queues, once they are known.
 	queueNumbers map[string]int32
 
+	// The jobs by column, filled by parameters.
 	kinds, queues                                     []string
 	numbers                                           []int32
 	policies, targets, keys, uniques, batches, traces column[string]
@@ -27,6 +31,13 @@ type batch struct {
 	args                                              [][]byte
 }
 
+// alikes are jobs in a row that differ in their arguments only, as most of a
+// big batch do: one check is enough for all, and they are not copied.
+type alikes struct {
+	job.New           // made ready; but for its arguments it is every one of them
+	given   []job.New // as the caller has them
+}
+
 // prepare checks the jobs and fills their defaults. A due time that nobody
 // named stays unset: the database's clock decides.
 func prepare(now time.Time, jobs []job.New) (*batch, error) {
@@ -34,13 +45,8 @@ func prepare(now time.Time, jobs []job.New) (*batch, error) {
 	if now.IsZero() {
 		clock = time.Unix(0, 0) // Prepare needs one; what it fills in is not used
 	}
-	b := &batch{now: store.Instant(now), jobs: make([]job.New, len(jobs))}
-	for i := range jobs {
-		if i > 0 && alike(&jobs[i], &jobs[i-1]) {
-			b.jobs[i] = b.jobs[i-1]
-			b.jobs[i].Args = jobs[i].Args
-			continue
-		}
+	b := &batch{now: store.Instant(now), size: len(jobs)}
+	for i := 0; i < len(jobs); {
 		n, err := store.Prepare(clock, jobs[i])
 		if err != nil {
 			return nil, err
@@ -48,19 +54,38 @@ func prepare(now time.Time, jobs []job.New) (*batch, error) {
 		if jobs[i].DueAt.IsZero() {
 			n.DueAt = b.now
 		}
-		b.jobs[i] = n
+		end := i + 1
+		for end < len(jobs) && alike(&jobs[end], &jobs[i]) {
+			end++
+		}
+		if len(b.runs) == 32 { // few are alike
+			b.runs = slices.Grow(b.runs, len(jobs)-i)
+		}
+		b.runs = append(b.runs, alikes{n, jobs[i:end]})
 		b.keyed, b.lined, b.targeted = b.keyed || n.Unique != "", b.lined || n.Key != "", b.targeted || n.Target != ""
+		i = end
 	}
 	return b, nil
 }
 
-// alike reports whether two jobs differ in their arguments only, as most of a
-// big batch do: then one check is enough.
+// alike reports whether two jobs differ in their arguments only.
 func alike(a, b *job.New) bool {
 	return a.Kind == b.Kind && a.Queue == b.Queue && a.Policy == b.Policy && a.Target == b.Target && a.Key == b.Key &&
 		a.KeyRule == b.KeyRule && a.Unique == b.Unique && a.UniqueScope == b.UniqueScope && a.UniqueFor == b.UniqueFor &&
 		a.Conflict == b.Conflict && a.Batch == b.Batch && a.Trace == b.Trace && a.Priority == b.Priority &&
 		a.DueAt.Equal(b.DueAt) && a.DeadlineAt.Equal(b.DeadlineAt)
+}
+
+// spread lists the jobs one by one.
+func (b *batch) spread() {
+	b.jobs = make([]job.New, 0, b.size)
+	for i := range b.runs {
+		r := &b.runs[i]
+		for at := range r.given {
+			b.jobs = append(b.jobs, r.New)
+			b.jobs[len(b.jobs)-1].Args = r.given[at].Args
+		}
+	}
 }
 
 // parameters are those of the enqueue statements: the jobs by column.
@@ -110,8 +135,8 @@ func fillTo(column instants, n int, value int64) instants {
 func (b *batch) earliest() map[string]place {
 	var first map[string]place
 	horizon := time.Now().Add(time.Minute)
-	for i := range b.jobs {
-		n := &b.jobs[i]
+	for i := range b.runs {
+		n := &b.runs[i]
 		if n.DueAt.IsZero() || n.DueAt.After(horizon) {
 			continue
 		}
@@ -125,28 +150,18 @@ func (b *batch) earliest() map[string]place {
 	return first
 }
 
-func (b *batch) queueNames() []string {
-	var names []string
-	for i := range b.jobs {
-		if q := b.jobs[i].Queue; len(names) == 0 || names[len(names)-1] != q && !slices.Contains(names, q) {
-			names = append(names, q)
-		}
-	}
-	return names
-}
-
 // counts returns how many jobs go to each queue.
 func (b *batch) counts() (queues []string, jobs []int64) {
 	at := -1
-	for i := range b.jobs {
-		queue := b.jobs[i].Queue
-		if at < 0 || queues[at] != queue {
-			if at = slices.Index(queues, queue); at < 0 {
+	for i := range b.runs {
+		r := &b.runs[i]
+		if at < 0 || queues[at] != r.Queue {
+			if at = slices.Index(queues, r.Queue); at < 0 {
 				at = len(queues)
-				queues, jobs = append(queues, queue), append(jobs, 0)
+				queues, jobs = append(queues, r.Queue), append(jobs, 0)
 			}
 		}
-		jobs[at]++
+		jobs[at] += int64(len(r.given))
 	}
 	return queues, jobs
 }
@@ -160,28 +175,23 @@ func (b *batch) parts() []any {
 		priority     int
 	}
 	at := map[part]int{}
-	var last part
-	place := -1
 	var queues []int32
 	var targets, kinds []string
 	var priorities []int16
 	var dues instants
-	for i := range b.jobs {
-		n := &b.jobs[i]
+	for i := range b.runs {
+		n := &b.runs[i]
 		p := part{b.queueNumbers[n.Queue], n.Target, n.Kind, n.Priority}
 		due := int64(never)
 		if !n.DueAt.IsZero() {
 			due = micros(n.DueAt)
 		}
-		if place < 0 || p != last {
-			there, known := at[p]
-			if place = there; !known {
-				place = len(queues)
-				at[p] = place
-				queues, targets, kinds = append(queues, p.queue), append(targets, p.target), append(kinds, p.kind)
-				priorities, dues = append(priorities, int16(p.priority)), append(dues, due)
-			}
-			last = p
+		place, known := at[p]
+		if !known {
+			place = len(queues)
+			at[p] = place
+			queues, targets, kinds = append(queues, p.queue), append(targets, p.target), append(kinds, p.kind)
+			priorities, dues = append(priorities, int16(p.priority)), append(dues, due)
 		}
 		dues[place] = min(dues[place], due)
 	}

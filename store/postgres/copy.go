@@ -28,24 +28,26 @@ func (s *Store) enqueueCopy(ctx context.Context, b *batch) (answers []store.Enqu
 	first := &pgx.Batch{}
 	first.Queue("BEGIN")
 	if s.options.Pooler {
-		first.QueuedQueries = append(first.QueuedQueries, s.options.pooled().QueuedQueries...)
+		first.Queue(s.locally)
 	}
 	queues, added := b.counts()
 	first.Queue(statement("stay"))
 	first.Queue(statement("count_enqueued"), queues, added)
 	var lanes laning
-	first.Queue(statement("numbers_to_copy"), runs(len(b.jobs)), queues).QueryRow(func(r pgx.Row) (err error) {
+	first.Queue(statement("numbers_to_copy"), runs(b.size), queues).QueryRow(func(r pgx.Row) (err error) {
 		var wire []byte
 		if err := r.Scan(&now, &wire, &lanes.strict, &lanes.limited); err != nil {
 			return err
 		}
-		seqs, err = numbered(wire, len(b.jobs))
+		seqs, err = numbered(wire, b.size)
 		return err
 	})
 	if b.targeted {
 		first.Queue(statement("look_enqueued"), b.parts()...)
 	}
-	told = s.wakes.along(first)
+	if told = s.wakes.along(); told {
+		first.Queue(notifyStatement, channel, s.wakes.me)
+	}
 	begun := conn.SendBatch(ctx, first)
 	c := newCopying(b) // while the database works
 	if err := begun.Close(); err != nil {
@@ -68,18 +70,20 @@ func (s *Store) enqueueCopy(ctx context.Context, b *batch) (answers []store.Enqu
 }
 
 // copying is jobs on their way into COPY's binary form, a reader of it. Columns
-// in which every job has the table's default are left out.
+// in which every job has the table's default are left out. Of jobs that are
+// alike, a row is a copy of the one before but for its number and arguments.
 type copying struct {
-	jobs    []job.New
-	seqs    []int64
-	at      int64 // when the jobs are enqueued
-	clock   bool  // that is the transaction's clock
+	runs    []alikes // what is left; of the first, past are written
+	past    int
+	seqs    []int64 // of what is left
+	at      int64   // when the jobs are enqueued
+	clock   bool    // that is the transaction's clock
 	columns []copyColumn
-	queue   string // of the job before
-	queueNo int32  // that queue's
+	args    bool // some job has arguments
 	numbers map[string]int32
 	lanes   laning
-	next    int    // the job that is written next
+	head    []byte // a row of the first run, up to its arguments
+	ended   bool   // everything is written
 	ready   []byte // written and not read yet
 	buffer  []byte
 }
@@ -119,7 +123,6 @@ var copySometimes = []copyColumn{
 	{"queue", func(_ *copying, buf []byte, n *job.New) ([]byte, bool) {
 		return append(buf, n.Queue...), n.Queue != job.DefaultQueue
 	}, true},
-	{"args", func(_ *copying, buf []byte, n *job.New) ([]byte, bool) { return append(buf, n.Args...), n.Args != nil }, false},
 	{"deadline_at", func(_ *copying, buf []byte, n *job.New) ([]byte, bool) {
 		return binary.BigEndian.AppendUint64(buf, uint64(micros(n.DeadlineAt))), !n.DeadlineAt.IsZero()
 	}, false},
@@ -160,16 +163,20 @@ func (l *laning) of(n *job.New) string {
 }
 
 func newCopying(b *batch) *copying {
-	c := &copying{jobs: b.jobs, at: micros(b.now), clock: b.now.IsZero(), numbers: b.queueNumbers, buffer: make([]byte, 0, copyBuffer+4<<10)}
+	c := &copying{
+		runs: b.runs, at: micros(b.now), clock: b.now.IsZero(), numbers: b.queueNumbers, buffer: make([]byte, 0, copyBuffer+4<<10),
+	}
 	missing := slices.Clone(copySometimes)
-	for i := range c.jobs {
+	for i := range c.runs {
+		r := &c.runs[i]
 		missing = slices.DeleteFunc(missing, func(column copyColumn) bool {
-			_, some := column.value(c, c.buffer, &c.jobs[i])
+			_, some := column.value(c, c.buffer, &r.New)
 			if some {
 				c.columns = append(c.columns, column)
 			}
 			return some
 		})
+		c.args = c.args || slices.ContainsFunc(r.given, func(n job.New) bool { return n.Args != nil })
 	}
 	// Signature, no flags, no extension of the header.
 	c.buffer = append(c.buffer, "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)
@@ -194,6 +201,9 @@ func (c *copying) statement() string {
 	for _, column := range c.columns {
 		names = append(names, column.name)
 	}
+	if c.args {
+		names = append(names, "args")
+	}
 	return "COPY ebb_job (" + strings.Join(names, ", ") + ") FROM STDIN BINARY"
 }
 
@@ -202,47 +212,74 @@ const copyBuffer = 32 << 10
 
 // Read gives what is written, a buffer of rows at a time.
 func (c *copying) Read(p []byte) (int, error) {
-	if len(c.ready) == 0 && c.next > len(c.jobs) {
+	if len(c.ready) == 0 && c.ended {
 		return 0, io.EOF
 	}
 	if len(c.ready) == 0 {
-		c.buffer = c.buffer[:0]
-		for len(c.buffer) < copyBuffer && c.next < len(c.jobs) {
-			c.row()
-		}
-		if c.next == len(c.jobs) {
-			c.buffer = append(c.buffer, 0xff, 0xff) // the end
-			c.next++
-		}
-		c.ready = c.buffer
+		c.write()
 	}
 	n := copy(p, c.ready)
 	c.ready = c.ready[n:]
 	return n, nil
 }
 
-// row writes the next job.
-func (c *copying) row() {
-	n := &c.jobs[c.next]
-	if n.Queue != c.queue {
-		c.queue, c.queueNo = n.Queue, c.numbers[n.Queue]
+// write writes the next rows.
+func (c *copying) write() {
+	buf := c.buffer[:0]
+	for len(buf) < copyBuffer && len(c.runs) > 0 {
+		r := &c.runs[0]
+		if len(c.head) == 0 {
+			c.begin(&r.New)
+		}
+		for c.past < len(r.given) && len(buf) < copyBuffer {
+			at := len(buf)
+			buf = append(buf, c.head...)
+			binary.BigEndian.PutUint64(buf[at+seqAt:], uint64(c.seqs[0]))
+			if args := r.given[c.past].Args; args != nil {
+				buf = binary.BigEndian.AppendUint32(buf, uint32(len(args)))
+				buf = append(buf, args...)
+			} else if c.args {
+				buf = append(buf, null...)
+			}
+			c.seqs = c.seqs[1:]
+			c.past++
+		}
+		if c.past == len(r.given) {
+			c.runs, c.past, c.head = c.runs[1:], 0, c.head[:0]
+		}
 	}
-	buf := binary.BigEndian.AppendUint16(c.buffer, uint16(3+len(c.columns)))
+	if len(c.runs) == 0 {
+		buf, c.ended = append(buf, 0xff, 0xff), true
+	}
+	c.buffer, c.ready = buf, buf
+}
+
+const (
+	null  = "\xff\xff\xff\xff" // where a size would be
+	seqAt = 2 + 4              // where a row's number stands: behind how many columns there are, and its size
+)
+
+// begin writes what the rows of a run have in common.
+func (c *copying) begin(n *job.New) {
+	columns := 3 + len(c.columns)
+	if c.args {
+		columns++
+	}
+	buf := binary.BigEndian.AppendUint16(c.head[:0], uint16(columns))
 	buf = binary.BigEndian.AppendUint32(buf, 8)
-	buf = binary.BigEndian.AppendUint64(buf, uint64(c.seqs[c.next]))
+	buf = binary.BigEndian.AppendUint64(buf, 0) // each row's own
 	buf = binary.BigEndian.AppendUint32(buf, 4)
-	buf = binary.BigEndian.AppendUint32(buf, uint32(c.queueNo))
+	buf = binary.BigEndian.AppendUint32(buf, uint32(c.numbers[n.Queue]))
 	buf = binary.BigEndian.AppendUint32(buf, uint32(len(n.Kind)))
 	buf = append(buf, n.Kind...)
 	for _, column := range c.columns {
 		size := len(buf)
-		buf = append(buf, 0xff, 0xff, 0xff, 0xff) // NULL
+		buf = append(buf, null...)
 		value, some := column.value(c, buf, n)
 		if some || column.always {
 			binary.BigEndian.PutUint32(value[size:], uint32(len(value)-size-4))
 			buf = value
 		}
 	}
-	c.buffer = buf
-	c.next++
+	c.head = buf
 }

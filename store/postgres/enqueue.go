@@ -32,7 +32,7 @@ func (s *Store) Enqueue(ctx context.Context, now time.Time, jobs []job.New) ([]s
 	switch {
 	case b.keyed || b.lined:
 		err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
-			answers, err = enqueueKeyed(ctx, pgxRunner{tx}, b)
+			answers, err = enqueueIn(ctx, pgxRunner{tx}, b)
 			return err
 		})
 	case len(jobs) >= copyFrom:
@@ -62,6 +62,7 @@ func (s *Store) lower(b *batch) {
 
 // enqueueIn adds jobs in a transaction.
 func enqueueIn(ctx context.Context, r runner, b *batch) ([]store.Enqueued, error) {
+	b.spread()
 	if b.keyed || b.lined {
 		return enqueueKeyed(ctx, r, b)
 	}
@@ -70,17 +71,49 @@ func enqueueIn(ctx context.Context, r runner, b *batch) ([]store.Enqueued, error
 
 // enqueueFew adds jobs without keys in one round trip.
 func (s *Store) enqueueFew(ctx context.Context, b *batch) (answers []store.Enqueued, told bool, err error) {
-	answers = make([]store.Enqueued, 0, len(b.jobs))
+	b.spread()
+	answers = make([]store.Enqueued, 0, b.size)
 	statements := &pgx.Batch{}
-	statements.Queue(statement("enqueue"), b.parameters()...).Query(func(rows pgx.Rows) error {
-		return eachRow(rows, func(r *row) error {
-			answers = append(answers, store.Enqueued{Seq: r.number()})
-			return nil
+	add := func() {
+		statements.Queue(statement("enqueue"), b.parameters()...).Query(func(rows pgx.Rows) error {
+			return eachRow(rows, func(r *row) error {
+				answers = append(answers, store.Enqueued{Seq: r.number()})
+				return nil
+			})
 		})
-	})
-	told = s.wakes.along(statements)
+	}
+	told = s.wakes.along()
+	switch {
+	case told && s.flushes:
+		statements.Queue("BEGIN")
+		add()
+		statements.Queue(notifyUnflushed, channel, s.wakes.me)
+		statements.Queue("COMMIT")
+		statements.Queue(flush)
+	case told:
+		add()
+		statements.Queue(notifyStatement, channel, s.wakes.me)
+	default:
+		add()
+	}
 	return answers, told, s.send(ctx, statements)
 }
+
+// An enqueue that wakes a sleeping worker is seen before it is on the disk, so
+// that the worker claims while the disk is at work; the answer still comes
+// after the flush. Nothing starts that could be lost: the log is flushed in
+// order, and a worker begins when its claim, which stands behind the enqueue,
+// is on the disk.
+const (
+	notifyUnflushed = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
+	// flush is a transaction that waits for the disk, and for standbys where
+	// they are waited for, with all that was committed before it.
+	flush = "SELECT pg_logical_emit_message(true, 'ebb', '')"
+	// mayFlush asks whether this user may: everybody may, unless somebody took
+	// it away.
+	mayFlush = `SELECT coalesce(bool_and(has_function_privilege(oid, 'execute')), false)
+	  FROM pg_proc WHERE proname = 'pg_logical_emit_message' AND pronamespace = 'pg_catalog'::regnamespace`
+)
 
 // EnqueueTx adds the jobs when tx commits: a pgx.Tx, or a *sql.Tx of pgx's
 // stdlib.
@@ -108,7 +141,7 @@ func (s *Store) EnqueueTx(ctx context.Context, tx any, now time.Time, jobs []job
 // ensureQueues makes queues that this process has not seen yet, and learns the
 // numbers of all. It does so outside of any transaction of the caller.
 func (s *Store) ensureQueues(ctx context.Context, b *batch) error {
-	names := b.queueNames()
+	names, _ := b.counts()
 	b.queueNumbers = make(map[string]int32, len(names))
 	s.mu.Lock()
 	names = slices.DeleteFunc(names, func(name string) bool {

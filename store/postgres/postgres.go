@@ -38,9 +38,13 @@ type Options struct {
 	// polls instead.
 	NoListen bool
 	// Pooler says that the URL is that of a pooler that gives each transaction
-	// another connection: no session settings, no prepared statements, no
-	// LISTEN.
+	// another connection: no session settings, no prepared statements, and no
+	// LISTEN on it. ebb_pooler=transaction in the URL says the same.
 	Pooler bool
+	// Listen is the URL of the database itself where Pooler is set: one
+	// connection of the process goes past the pooler, for LISTEN. Empty = Wakes
+	// polls. ebb_listen in the URL says the same.
+	Listen string
 	// Sweep is how often a claim looks at what lies behind the place where the
 	// last one ended; 0 = one second. Only under a long backlog does it wait
 	// for this: a claim that finds less than it asked for looks at once.
@@ -54,6 +58,8 @@ type Store struct {
 	scans   scans
 	marks   marks
 	wakes   wakes
+	locally string // the settings of a transaction behind a pooler
+	flushes bool   // the log may be flushed by itself
 	// How many jobs the last claim took, plainly and from lanes: the next one
 	// makes room for as many.
 	lastClaim, lastLanes atomic.Int64
@@ -89,12 +95,16 @@ const idleTimeout = "idle_in_transaction_session_timeout"
 // Open connects and checks the schema: an empty database gets it, another
 // version is refused with store.ErrSchema.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
-	config, err := pgxpool.ParseConfig(url)
+	config, err := o.parse(url)
 	if err != nil {
-		return nil, fmt.Errorf("postgres: url: %w", err)
+		return nil, err
 	}
 	o = o.filled()
 	o.apply(config)
+	listener, err := o.listener(config.ConnConfig)
+	if err != nil {
+		return nil, err
+	}
 	config.AfterConnect = quickArrays
 	config.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) { return alive(conn.PgConn().Conn()), nil }
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -103,11 +113,16 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	if err := ensure(ctx, pool); err != nil {
 		pool.Close()
-		return nil, err
+		return nil, refusedByPooler(err)
 	}
-	s := &Store{pool: pool, options: o, queues: map[string]int32{}, strict: map[string]bool{}, keyed: map[int64]bool{}}
+	s := &Store{pool: pool, options: o, locally: o.locally(), queues: map[string]int32{}, strict: map[string]bool{}, keyed: map[int64]bool{}}
+	if err := pool.QueryRow(ctx, mayFlush).Scan(&s.flushes); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	s.flushes = s.flushes && !o.Pooler
 	s.scans.every, s.marks.every = o.Sweep, o.Sweep
-	s.wakes.start(s, config.ConnConfig)
+	s.wakes.start(s, listener)
 	return s, nil
 }
 
@@ -127,7 +142,7 @@ func (o Options) filled() Options {
 	if o.Sweep == 0 {
 		o.Sweep = time.Second
 	}
-	o.NoListen = o.NoListen || o.Pooler
+	o.NoListen = o.NoListen || o.Pooler && o.Listen == ""
 	return o
 }
 
@@ -145,14 +160,8 @@ func (o Options) apply(config *pgxpool.Config) {
 		c.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		return
 	}
-	for name, value := range plans {
+	for name, value := range o.settings() {
 		set(name, value)
-	}
-	if o.StatementTimeout > 0 {
-		set("statement_timeout", fmt.Sprint(o.StatementTimeout.Milliseconds()))
-	}
-	if o.IdleTimeout > 0 {
-		set(idleTimeout, fmt.Sprint(o.IdleTimeout.Milliseconds()))
 	}
 }
 
@@ -175,29 +184,15 @@ func (s *Store) Close() error {
 // send runs the batch as one transaction in one round trip. Each statement's
 // answer is given to the function that was queued with it.
 func (s *Store) send(ctx context.Context, b *pgx.Batch) error {
-	if s.options.Pooler {
-		b.QueuedQueries = append(s.options.pooled().QueuedQueries, b.QueuedQueries...)
-	}
+	s.pooled(b)
 	return s.pool.SendBatch(ctx, b).Close()
-}
-
-// pooled are the session's settings for one transaction.
-func (o Options) pooled() *pgx.Batch {
-	b := &pgx.Batch{}
-	if o.IdleTimeout > 0 {
-		b.Queue("SELECT set_config($1, $2, true)", idleTimeout, fmt.Sprint(o.IdleTimeout.Milliseconds()))
-	}
-	for name, value := range plans {
-		b.Queue("SELECT set_config($1, $2, true)", name, value)
-	}
-	return b
 }
 
 // inTx runs f in a transaction of its own.
 func (s *Store) inTx(ctx context.Context, f func(tx pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if s.options.Pooler {
-			if err := tx.SendBatch(ctx, s.options.pooled()).Close(); err != nil {
+			if _, err := tx.Exec(ctx, s.locally); err != nil {
 				return err
 			}
 		}

@@ -86,7 +86,15 @@ func SQL() string {
 // Migrate brings the schema up or one version down, and returns all versions
 // as they stand then.
 func Migrate(ctx context.Context, url, direction string) ([]Migration, error) {
-	conn, err := pgx.Connect(ctx, url)
+	var o Options
+	config, err := o.parse(url)
+	if err != nil {
+		return nil, err
+	}
+	if o.Pooler {
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: migrate: %w", err)
 	}

@@ -298,7 +298,9 @@ func (s *Store) NextDue(ctx context.Context, queues, kinds []string) (time.Time,
 		from = nullable(due)
 	}
 	var due *time.Time
-	if err := s.pool.QueryRow(ctx, statement("next_due"), queues, from, kinds).Scan(&due); err != nil {
+	b := &pgx.Batch{}
+	b.Queue(statement("next_due"), queues, from, kinds).QueryRow(func(r pgx.Row) error { return r.Scan(&due) })
+	if err := s.send(ctx, b); err != nil {
 		return time.Time{}, failed("next due", err)
 	}
 	if due == nil {

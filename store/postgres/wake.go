@@ -183,16 +183,16 @@ func (w *wakes) within(ctx context.Context, r runner) error {
 	return r.exec(ctx, "SELECT pg_notify($1, '')", channel)
 }
 
-// along adds a notification to the enqueue's transaction, unless one went out
-// just now: then the caller asks for another after its commit.
-func (w *wakes) along(b *pgx.Batch) bool {
+// along reports whether the enqueue's own transaction shall notify. It shall
+// not where another notification went out just now: then the caller asks for
+// one more after its commit.
+func (w *wakes) along() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if time.Since(w.toldAt) < alongGap {
 		return false
 	}
 	w.toldAt = time.Now()
-	b.Queue(notifyStatement, channel, w.me)
 	return true
 }
 

@@ -4,9 +4,11 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +116,30 @@ var plans = map[string][]string{
 	"group_error": {"SEARCH ebb_dead USING INDEX ebb_dead_group (fingerprint=? AND kind=? AND queue=? AND last_class=? AND cause=? AND ended_at=?)", "SCAN json_each VIRTUAL TABLE"},
 }
 
+// planRows is how many jobs the plans are judged with: EBB_PLAN_ROWS=10000000
+// for the long variant.
+func planRows(t *testing.T) int {
+	text := os.Getenv("EBB_PLAN_ROWS")
+	if text == "" {
+		return 10_000
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// backlog adds so many plain jobs.
+func backlog(t *testing.T, s *Store, n int) {
+	t.Helper()
+	for ; n > 0; n -= 50_000 {
+		if _, err := s.Enqueue(t.Context(), time.Now(), slices.Repeat([]job.New{{Kind: "a"}}, min(n, 50_000))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // filled returns a store with jobs in every place.
 func filled(t *testing.T, n int) *Store {
 	t.Helper()
@@ -197,6 +223,7 @@ func planOf(t *testing.T, c *conn, name string) []string {
 func TestPlans(t *testing.T) {
 	t.Run("empty", func(t *testing.T) { checkPlans(t, filled(t, 0)) })
 	s := filled(t, 10_000)
+	backlog(t, s, planRows(t)-10_000)
 	t.Run("full", func(t *testing.T) { checkPlans(t, s) })
 	if _, err := s.DB().ExecContext(t.Context(), "ANALYZE"); err != nil {
 		t.Fatal(err)
