@@ -123,10 +123,14 @@ func oneRun(ctx context.Context, s *supervise.Service, args []string) (string, e
 	if err != nil {
 		return "", err
 	}
-	if len(runs) != 1 {
+	switch len(runs) {
+	case 0:
+		return "", usage(errors.New("supervise: there is no run yet"), "ebb supervise -- COMMAND; --db or --dir for those kept elsewhere")
+	case 1:
+		return runs[0].Name, nil
+	default:
 		return "", usage(fmt.Errorf("supervise: %d runs: which one?", len(runs)), "ebb supervise list")
 	}
-	return runs[0].Name, nil
 }
 
 func (a *app) superviseShowCommand(f *superviseFlags) *cobra.Command {

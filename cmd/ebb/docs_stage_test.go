@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -47,7 +46,6 @@ until_said() { local want=$1; shift; for i in {1..300}; do "$@" 2>&1 | grep -q -
 // empty row if its commands run in an empty directory as they stand.
 var stages = map[string]stage{
 	"README.md": {
-		host:   func(th *theatre) { th.file("pr-247.yaml", th.read("demo/pr-247.yaml")) },
 		files:  map[string]string{"ebb.yaml": loopbackAllowed},
 		before: "ebb webhook listen --listen 127.0.0.1:7373 --status 503 &",
 		words:  lookups,
@@ -161,16 +159,6 @@ func TestEveryCommandIsTyped(t *testing.T) {
 
 // stand puts something real in the place of what the page says.
 func (th *theatre) stand(says, is string) { th.real = append(th.real, [2]string{says, is}) }
-
-// read returns a file of the checkout.
-func (th *theatre) read(name string) string {
-	th.Helper()
-	text, err := os.ReadFile(root + "/" + name)
-	if err != nil {
-		th.Fatal(err)
-	}
-	return string(text)
-}
 
 func withParameters(url string) string {
 	if strings.Contains(url, "?") {

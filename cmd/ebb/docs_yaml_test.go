@@ -18,6 +18,7 @@ import (
 
 // refused are files that a page shows because lint refuses them.
 var refused = []string{
+	"README.md pr-247.yaml",
 	"docs/getting-started.md policies.yaml",
 	"docs/incidents.md pr-247.yaml",
 	"docs/simulate.md hasty.yaml",

@@ -45,6 +45,10 @@ var link = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
 // heading of that name.
 func TestDocsHaveNoDeadLinks(t *testing.T) {
 	docs := sources(t, ".md")
+	names := map[string][]string{}
+	for name, text := range docs {
+		names[name] = headings(text)
+	}
 	links, anchors := 0, 0
 	for name, text := range docs {
 		_, prose := blocks(name, text)
@@ -64,7 +68,7 @@ func TestDocsHaveNoDeadLinks(t *testing.T) {
 				continue
 			}
 			anchors++
-			if !slices.Contains(headings(docs[to]), m[2][1:]) {
+			if !slices.Contains(names[to], m[2][1:]) {
 				t.Errorf("%s: link to %s%s: %s has no such heading", name, m[1], m[2], to)
 			}
 		}
@@ -74,14 +78,19 @@ func TestDocsHaveNoDeadLinks(t *testing.T) {
 	}
 }
 
+var (
+	heading = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	linked  = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
+	unnamed = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
 // headings returns the names under which GitHub links to a page's headings.
 func headings(text string) []string {
 	_, prose := blocks("", text)
 	var names []string
-	for _, m := range regexp.MustCompile(`(?m)^#+ +(.*)$`).FindAllStringSubmatch(prose, -1) {
-		title := regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`).ReplaceAllString(m[1], "$1")
-		title = strings.ToLower(strings.TrimSpace(title))
-		names = append(names, strings.ReplaceAll(regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(title, ""), " ", "-"))
+	for _, m := range heading.FindAllStringSubmatch(prose, -1) {
+		title := strings.ToLower(strings.TrimSpace(linked.ReplaceAllString(m[1], "$1")))
+		names = append(names, strings.ReplaceAll(unnamed.ReplaceAllString(title, ""), " ", "-"))
 	}
 	return names
 }
@@ -101,10 +110,10 @@ func TestDecisionRecordsAreIndexed(t *testing.T) {
 // decisions.md and the other documents cite tests that exist.
 func TestDocsCiteTestsThatExist(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)`)
-	var known []string
+	known := map[string]bool{}
 	for _, text := range sources(t, "_test.go") {
 		for _, m := range declared.FindAllStringSubmatch(text, -1) {
-			known = append(known, m[1])
+			known[m[1]] = true
 		}
 	}
 	cited := regexp.MustCompile(`\b(?:Test|Fuzz|Example)[A-Z]\w+`)
@@ -112,7 +121,7 @@ func TestDocsCiteTestsThatExist(t *testing.T) {
 	for name, text := range sources(t, ".md") {
 		for _, test := range cited.FindAllString(text, -1) {
 			found++
-			if !slices.Contains(known, test) {
+			if !known[test] {
 				t.Errorf("%s cites %s, which does not exist", name, test)
 			}
 		}

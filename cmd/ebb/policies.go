@@ -37,7 +37,7 @@ func tryFor(err error, path string) string {
 	case errors.Is(err, fs.ErrNotExist) && policy.IsPreset(path):
 		return "ebb policy show " + path + " (a preset, not a file)"
 	case errors.Is(err, fs.ErrNotExist):
-		return "ebb policy list"
+		return "ebb policy list for the presets, docs/policy-reference.md for how a file is written"
 	case errors.As(err, new(*fs.PathError)):
 		return "a policy file that this user can read"
 	}

@@ -69,9 +69,6 @@ func newTheatre(t *testing.T, page, text string) *theatre {
 	for i := 0; i < len(th.swap); i += 2 {
 		th.stand(th.swap[i], strings.ReplaceAll(th.swap[i+1], "DIR", th.dir))
 	}
-	if th.host != nil {
-		th.host(th)
-	}
 	own := len(th.real)
 	for _, address := range loopback.FindAllString(text+th.before+strings.Join(th.swap, " ")+" 127.0.0.1:7070", -1) {
 		if !slices.ContainsFunc(th.real[own:], func(r [2]string) bool { return r[0] == address }) {
@@ -116,14 +113,17 @@ var (
 // play types the page's commands and returns it with the answers that came,
 // where they differ from those it shows.
 func (th *theatre) play() string {
-	for name, content := range th.files {
-		th.file(name, content)
-	}
 	for _, m := range fileBefore.FindAllStringSubmatch(th.text, -1) {
 		th.file(m[1], m[2])
 	}
 	for _, m := range fileWithin.FindAllStringSubmatch(th.text, -1) {
 		th.file(m[2], m[1])
+	}
+	for name, content := range th.files { // a stage knows better than the page
+		th.file(name, content)
+	}
+	if th.host != nil {
+		th.host(th)
 	}
 	th.must(th.before)
 	lines := strings.Split(th.text, "\n")
@@ -179,6 +179,10 @@ func (th *theatre) perform(c *command) []string {
 		return th.shown(c, th.start(foreground))
 	}
 	out, code := th.execute(th.here(c.text))
+	if code < 0 { // it was killed: what was it waiting for?
+		jobs, _ := th.execute("ebb job list; ebb dead groups")
+		th.Fatalf("%s: %s: not done in time\n%s%s", th.page, c.text, out, jobs)
+	}
 	if !c.asked && code != want {
 		th.Fatalf("%s: %s: exit %d, want %d\n%s", th.page, c.text, code, want, out)
 	}
@@ -229,7 +233,11 @@ func (th *theatre) here(text string) string {
 
 func (th *theatre) there(text string) string {
 	for _, r := range slices.Backward(th.real) {
-		if !strings.HasPrefix(r[1], "$") {
+		switch {
+		case strings.HasPrefix(r[1], "$"): // it was asked for, not named
+		case loopback.MatchString(r[1]): // and no longer port that begins alike
+			text = regexp.MustCompile(regexp.QuoteMeta(r[1])+`\b`).ReplaceAllLiteralString(text, r[0])
+		default:
 			text = strings.ReplaceAll(text, r[1], r[0])
 		}
 	}
@@ -264,7 +272,9 @@ func (th *theatre) command(ctx context.Context, text string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "bash", "-c", strings.Join(append(slices.Clone(th.exports), th.words, text), "\n"))
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Dir = th.dir
-	c.Env = append(os.Environ(), "HOME="+th.dir, "EBB_DB=sqlite:"+filepath.Join(th.dir, "ebb.db"), "NO_COLOR=1", "COLUMNS=100",
+	const nowhere = "http://127.0.0.1:1" // nothing leaves this machine, whatever a page says
+	c.Env = append(os.Environ(), "https_proxy="+nowhere, "HTTPS_PROXY="+nowhere, "http_proxy="+nowhere, "HTTP_PROXY="+nowhere,
+		"no_proxy=127.0.0.1", "NO_PROXY=127.0.0.1", "HOME="+th.dir, "EBB_DB=sqlite:"+filepath.Join(th.dir, "ebb.db"), "NO_COLOR=1", "COLUMNS=100",
 		"GORACE="+strings.TrimSpace("atexit_sleep_ms=0 "+os.Getenv("GORACE")))
 	return c
 }
@@ -273,7 +283,7 @@ func (th *theatre) command(ctx context.Context, text string) *exec.Cmd {
 // both outputs in their order.
 func (th *theatre) execute(text string) (out string, code int) {
 	th.Helper()
-	ctx, cancel := context.WithTimeout(th.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(th.Context(), 5*time.Minute)
 	defer cancel()
 	c := th.command(ctx, text)
 	var b bytes.Buffer
