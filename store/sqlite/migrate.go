@@ -164,6 +164,9 @@ func (s *Store) upgrade(ctx context.Context) error {
 	err := s.read(ctx, "open", true, func(c *conn) error {
 		steps, err := c.applied(ctx)
 		current = err == nil && !steps[len(steps)-1].AppliedAt.IsZero()
+		if current {
+			err = c.whole(ctx, steps)
+		}
 		return err
 	})
 	if err != nil || current {
@@ -195,6 +198,29 @@ func (s *Store) upgrade(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// whole refuses a file that lacks what its steps made: before the first release
+// a step changed in place, and files of those days remember it as applied.
+func (c *conn) whole(ctx context.Context, steps []Migration) error {
+	rows, err := c.ask(ctx, "SELECT name FROM sqlite_schema WHERE type IN ('table', 'index')")
+	if err != nil {
+		return err
+	}
+	there := make(map[string]bool, len(rows))
+	for _, r := range rows {
+		there[r.text(0)] = true
+	}
+	for _, m := range steps {
+		for line := range strings.Lines(m.up) {
+			words := strings.Fields(strings.Replace(line, "UNIQUE ", "", 1))
+			if len(words) > 2 && words[0] == "CREATE" && (words[1] == "TABLE" || words[1] == "INDEX") && !there[words[2]] {
+				return fmt.Errorf("sqlite: %s: it has step %d (%s), but lacks %s: an ebb from before the first release made it; start with a new file: %w",
+					c.store.path, m.Version, m.Name, words[2], store.ErrSchema)
+			}
+		}
+	}
+	return nil
 }
 
 // sound refuses to migrate a damaged file.

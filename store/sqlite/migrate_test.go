@@ -93,6 +93,27 @@ func TestFailedMigrationChangesNothing(t *testing.T) {
 	}
 }
 
+// Before the first release step 1 changed in place.
+func TestFileFromBeforeTheReleaseIsRefused(t *testing.T) {
+	for _, lost := range []string{"TABLE ebb_record", "INDEX ebb_key_target"} {
+		path := older(t)
+		s, err := Open(t.Context(), path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.DB().ExecContext(t.Context(), "DROP "+lost); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_, name, _ := strings.Cut(lost, " ")
+		if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), "it has step 1 (queue), but lacks "+name) {
+			t.Errorf("without %s: %v, want ErrSchema that says so", name, err)
+		}
+	}
+}
+
 func TestDamagedFileIsNotMigrated(t *testing.T) {
 	path := older(t)
 	text, err := os.ReadFile(path)
