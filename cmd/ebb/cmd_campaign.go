@@ -36,6 +36,9 @@ type campaignOrder func(ctx context.Context, s *campaign.Service, now time.Time)
 
 // askCampaigns opens the database and puts a question or an order to it.
 func (a *app) askCampaigns(c *cobra.Command, create bool, do campaignOrder) error {
+	if db, err := a.database(); err == nil && !create && db.missing() {
+		return &failed{code: exitNo, err: fmt.Errorf("campaign: %s: %w", db.shown, errAbsent), try: "ebb campaign schedule FILE --apply, with the same --db"}
+	}
 	return a.askStore(c, create, func(ctx context.Context, s store.Store, _ *database) error { return a.withCampaigns(ctx, s, do) })
 }
 

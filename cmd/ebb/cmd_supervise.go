@@ -33,15 +33,15 @@ killed, the command goes on; the next ebb supervise in that directory takes it
 over. With --queue it only queues the run in the database of --db, for ebb serve.
 
 What counts as progress and what an exit means is known for wget,
-browsertrix-crawler, zimit, curl and rsync, and can be said in a file. A wrong
-flag is parked at once as infra_error_config and spends no restart. In the
+browsertrix-crawler, zimit, curl, rsync and ebb fetch, and can be said in a file.
+A wrong flag is parked at once as infra_error_config and spends no restart. In the
 command {attempt}, {mode}, {workers}, {resume}, {remaining}, {out}, {dir} and
 {name} are replaced for each start; output flags of known crawlers get the
 attempt's number, so that nothing is overwritten.
 
 Interrupt once: the command is told to end (INT, then TERM, then KILL). Twice: it
-is killed. Exit codes: 0 done and proven; 2 wrong usage; 3 failed for good;
-4 parked, waits for a person; 130 interrupted.`,
+is killed. Exit codes: 0 done and proven; 1 it could not be done; 2 wrong
+usage or an unreadable file; 3 failed for good; 4 parked, waits for a person; 130 interrupted.`,
 		Example: `  ebb supervise -- wget --recursive --level=inf --warc-file=site https://example.org/
   ebb supervise --policy annual-crawl --dir /srv/crawls/hc -f crawl.yaml
   ebb supervise --queue runs --db postgres://ebb@db/ebb -f crawl.yaml

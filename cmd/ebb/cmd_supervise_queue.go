@@ -29,7 +29,7 @@ func (a *app) askRuns(c *cobra.Command, f *superviseFlags, create bool, do func(
 		return err
 	}
 	if !create && db.missing() {
-		return db.absent()
+		return &failed{code: exitNo, err: fmt.Errorf("supervise: %s: %w", db.shown, errAbsent), try: "ebb supervise -- COMMAND…; of a run elsewhere: --dir DIR, or --db URL"}
 	}
 	s, err := db.open(ctx)
 	if err != nil {
@@ -162,7 +162,7 @@ func (a *app) printRun(r *supervise.Run) {
 	if r.Cause != "" {
 		fmt.Fprintf(a.stdout, " (%s)", r.Cause)
 	}
-	fmt.Fprintf(a.stdout, "\n  %s\n  policy %s, %s used, %d left; attempt %d, %d workers\n", r.Command, r.Policy, count(r.RestartsUsed, "restart"), r.RestartsLeft, r.Attempt, r.Workers)
+	fmt.Fprintf(a.stdout, "\n  %s\n  policy %s, %s used, %d left; attempt %d, %s\n", r.Command, r.Policy, count(r.RestartsUsed, "restart"), r.RestartsLeft, r.Attempt, count(r.Workers, "worker"))
 	fmt.Fprintf(a.stdout, "  %d %s, last progress %s\n", r.Units, r.Counter, stamp(r.ProgressAt))
 	if r.Running {
 		fmt.Fprintf(a.stdout, "  pid %d on %s since %s\n", r.PID, r.Host, stamp(r.StartedAt))

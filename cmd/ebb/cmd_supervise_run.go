@@ -281,7 +281,7 @@ func (s *alone) conclude(ctx context.Context, stopped bool) error {
 
 func tryParked(r *supervise.Run) string {
 	if strings.Contains(r.Reason, "config") {
-		return "mend the command and start it again; it is not tried as it is"
+		return "mend the command and start it again; if what it needs was missing and is there now: the same with --retry"
 	}
 	return "ebb supervise log --dir " + r.Dir + "; then the same with --retry"
 }

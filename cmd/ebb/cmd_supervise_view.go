@@ -40,13 +40,13 @@ func (v *runView) event(e supervise.Event) {
 	case supervise.Launched:
 		v.say(e.At, "start %d: %s", e.Attempt, e.Text)
 	case supervise.Adopted:
-		v.say(e.At, "took over pid %d of attempt %d: %d units so far", e.PID, e.Attempt, e.Units)
+		v.say(e.At, "took over pid %d of attempt %d: %s so far", e.PID, e.Attempt, count(int(e.Units), "unit"))
 	case supervise.Judged:
 		v.say(e.At, "attempt %d ended while nobody watched", e.Attempt)
 	case supervise.Stopping:
 		v.say(e.At, "stop: %s", e.Text)
 	case supervise.Ended:
-		v.say(e.At, "attempt %d: %s (%s, %d units): %s", e.Attempt, v.app.paint(outcomeColour(e.Verdict), string(e.Verdict.Outcome)), e.Verdict.Reason, e.Units, e.Text)
+		v.say(e.At, "attempt %d: %s (%s, %s): %s", e.Attempt, v.app.paint(outcomeColour(e.Verdict), string(e.Verdict.Outcome)), e.Verdict.Reason, count(int(e.Units), "unit"), e.Text)
 	case supervise.HeldBack:
 		v.say(e.At, "waits: %s", e.Text)
 	case supervise.Left:
@@ -66,9 +66,9 @@ func outcomeColour(verdict *supervise.Verdict) string {
 
 // progress moves a line on a terminal; elsewhere it is told now and then.
 func (v *runView) progress(e *supervise.Event) {
-	text := fmt.Sprintf("%d units, %.2f/s", e.Units, e.Rate)
-	if n := e.Errors.Timeout + e.Errors.HTTP + e.Errors.Other; n > 0 {
-		text += fmt.Sprintf(", %d errors since the last", n)
+	text := fmt.Sprintf("%s, %.2f/s", count(int(e.Units), "unit"), e.Rate)
+	if n := e.Errors.Sum(); n > 0 {
+		text += fmt.Sprintf(", %s since the last", count(n, "error"))
 	}
 	if isTerminal(v.app.stdout) && !v.app.quiet {
 		fmt.Fprintf(v.app.stdout, "\r\x1b[K%s", text)
@@ -118,7 +118,7 @@ func (v *runView) conclude(r *supervise.Run) {
 		return
 	}
 	v.clear()
-	fmt.Fprintf(v.app.stdout, "run %s: %s, %d units, %s used\n", r.Name, r.State, r.Units, count(r.RestartsUsed, "restart"))
+	fmt.Fprintf(v.app.stdout, "run %s: %s, %s, %s used\n", r.Name, r.State, count(int(r.Units), "unit"), count(r.RestartsUsed, "restart"))
 }
 
 // say prints one line for people.

@@ -336,3 +336,50 @@ func TestTextfileEqualsTheStore(t *testing.T) {
 		t.Errorf("promtool: %v\n%s", err, out)
 	}
 }
+
+// A directory that the command shall work in is not made: it may be of a disk
+// that is not mounted. At first that is a mistake, later a fault of the machine.
+func TestMissingCwdIsNotMade(t *testing.T) {
+	k := newKit(t)
+	spec := k.shell(`echo {attempt} >> ` + k.dir + `/seen; test {attempt} = 0002 || { rmdir "$PWD"; exit 1; }; echo page`)
+	spec.Cwd = filepath.Join(k.dir, "disk", "crawl")
+	r := k.do(spec)
+	if r.State != job.Parked || r.Reason != ReasonConfig || r.Attempt != 0 || !strings.Contains(r.Error, "there is no such directory") {
+		t.Fatalf("%+v", r)
+	}
+	if err := os.MkdirAll(spec.Cwd, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.store.Retry(t.Context(), k.clock.Now(), "maya", 1); err != nil {
+		t.Fatal(err)
+	}
+	r = k.work(func(r Run) bool { return r.Held != "" })
+	if !strings.HasPrefix(r.Held, "cwd: ") || r.Attempt != 1 || len(r.Restarts) < 1 {
+		t.Fatalf("%+v", r)
+	}
+	if err := os.MkdirAll(spec.Cwd, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if r = k.work(over); r.State != job.Succeeded || r.RestartsUsed != 1 || k.file("seen") != "0001\n0002\n" {
+		t.Fatalf("%q %+v", k.file("seen"), r)
+	}
+}
+
+// What cannot be made for an attempt costs no restart.
+func TestDirectoryThatCannotBeMadeIsWaitedFor(t *testing.T) {
+	k := newKit(t)
+	if err := os.WriteFile(filepath.Join(k.dir, "attempts"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k.submit(k.shell(`echo page`))
+	r := k.work(func(r Run) bool { return len(r.Restarts) > 0 })
+	if row := r.Restarts[0]; row.Class != "local_io" || row.Counted != "apart" {
+		t.Fatalf("%+v", row)
+	}
+	if err := os.Remove(filepath.Join(k.dir, "attempts")); err != nil {
+		t.Fatal(err)
+	}
+	if r = k.work(over); r.State != job.Succeeded || r.RestartsUsed != 0 {
+		t.Fatalf("%+v", r)
+	}
+}

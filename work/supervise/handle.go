@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -47,6 +48,10 @@ type life struct {
 // Handle does one start of a run: it takes over a living process, judges one
 // that ended while nobody watched, or starts the next.
 func (s *Service) Handle(ctx context.Context, t *worker.Task) error {
+	return ofMachine(s.handle(ctx, t))
+}
+
+func (s *Service) handle(ctx context.Context, t *worker.Task) error {
 	l, err := s.begin(ctx, t)
 	if err != nil {
 		return err
@@ -91,7 +96,7 @@ func (s *Service) begin(ctx context.Context, t *worker.Task) (*life, error) {
 	if seq, err := s.pointed(ctx, a.Run); err != nil {
 		return nil, err
 	} else if j := t.Job(); seq != j.Seq {
-		if err := s.point(ctx, a.Run, j.Seq); err != nil {
+		if err := s.point(ctx, map[string]int64{a.Run: j.Seq}); err != nil {
 			return nil, err
 		}
 	}
@@ -99,6 +104,17 @@ func (s *Service) begin(ctx context.Context, t *worker.Task) (*life, error) {
 		l.status.Workers, l.status.InitialWorkers = l.spec.Workers.Initial, l.spec.Workers.Initial
 	}
 	return l, os.MkdirAll(l.spec.Dir, 0o755)
+}
+
+// ofMachine makes an error of our own files, which cannot be read or written as
+// they are needed, a fault of this machine: waited for, and no restart.
+func ofMachine(err error) error {
+	var judged *failure.Error
+	var path *fs.PathError
+	if errors.As(err, &judged) || !errors.As(err, &path) || failure.Classify(err).Class == failure.DiskFull {
+		return err
+	}
+	return failure.New(failure.LocalIO, "files", err)
 }
 
 // find looks for an attempt that is not settled yet: one that lives, or one
@@ -305,10 +321,10 @@ func (l *life) launch(ctx context.Context) error {
 		env = append(env, key+"="+text)
 	}
 	at, err := prepare(l.spec.Dir, launch{Attempt: n, Argv: argv, Env: env, Cwd: l.spec.Cwd, Vars: v, Resume: sum, High: l.status.High, At: l.config.Clock.Now().UTC()})
-	if err != nil {
-		return err
+	if err == nil {
+		err = errors.Join(os.Mkdir(v.Out, 0o755), l.contain(at))
 	}
-	if err := errors.Join(os.Mkdir(v.Out, 0o755), os.MkdirAll(l.spec.Cwd, 0o755), l.contain(at)); err != nil {
+	if err != nil {
 		return err
 	}
 	if j := l.task.Job(); l.status.Job != j.Seq { // the run is done anew

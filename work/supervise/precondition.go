@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -18,6 +19,9 @@ import (
 // own machine: it is waited for here, in the slot, so that no start is spent
 // on it. How long is the policy's to say.
 func (l *life) ready(ctx context.Context) error {
+	if _, err := os.Stat(l.spec.Cwd); errors.Is(err, fs.ErrNotExist) && l.status.Attempt == 0 {
+		return failure.New(failure.Config, ReasonConfig, fmt.Errorf("cwd: %s: there is no such directory; make it, or name another", l.spec.Cwd))
+	}
 	h := l.task.Job().History
 	for {
 		now := l.config.Clock.Now().UTC()
@@ -81,6 +85,9 @@ func (l *life) readings(ctx context.Context) []Reading {
 			one.Text = err.Error()
 		}
 		all = append(all, one)
+	}
+	if info, err := os.Stat(l.spec.Cwd); err != nil || !info.IsDir() { // of a disk that is not mounted, perhaps: it is not made
+		all = append(all, Reading{Name: "cwd", Class: failure.LocalIO, Text: "cwd: " + l.spec.Cwd + ": there is no such directory"})
 	}
 	for _, path := range r.Mounts {
 		all = append(all, Reading{Name: "mount:" + path, OK: mounted(path), Class: failure.LocalIO, Text: "mount: " + path + ": nothing is mounted there"})

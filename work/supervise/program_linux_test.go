@@ -82,7 +82,7 @@ func TestListSaysWhatShowSays(t *testing.T) {
 		}
 	}
 	k.do(k.shell("echo page"))
-	if err := k.service.point(t.Context(), "run-b", 4711); err != nil { // a job that is gone
+	if err := k.service.point(t.Context(), map[string]int64{"run-b": 4711}); err != nil { // a job that is gone
 		t.Fatal(err)
 	}
 	list, err := k.service.List(t.Context())

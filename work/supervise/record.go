@@ -108,15 +108,16 @@ func (s *Service) keep(ctx context.Context, name string, st *Status) error {
 	return nil
 }
 
-// point remembers which job is a run's newest: lists by batch may have to look
+// point remembers which jobs are runs' newest: lists by batch may have to look
 // at every job there ever was. A pointer that is missing is looked for so; one
 // that a crash left behind is set right when the job starts.
-func (s *Service) point(ctx context.Context, name string, seq int64) error {
-	_, err := s.config.Store.Write(ctx, time.Time{}, store.Write{
-		Puts: []store.Record{{Kind: jobRecord, ID: name, Version: store.AnyVersion, Body: strconv.AppendInt(nil, seq, 10)}},
-	})
-	if err != nil {
-		return fmt.Errorf("supervise: run %s: %w", name, err)
+func (s *Service) point(ctx context.Context, newest map[string]int64) error {
+	var w store.Write
+	for name, seq := range newest {
+		w.Puts = append(w.Puts, store.Record{Kind: jobRecord, ID: name, Version: store.AnyVersion, Body: strconv.AppendInt(nil, seq, 10)})
+	}
+	if _, err := s.config.Store.Write(ctx, time.Time{}, w); err != nil {
+		return fmt.Errorf("supervise: runs: %w", err)
 	}
 	return nil
 }

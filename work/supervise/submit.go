@@ -54,15 +54,14 @@ func (s *Service) Submit(ctx context.Context, now time.Time, list ...Submission)
 	if err != nil {
 		return nil, fmt.Errorf("supervise: submit: %w", err)
 	}
+	newest := make(map[string]int64, len(got))
 	for i, e := range got {
 		if e.Existing {
 			return got, fmt.Errorf("supervise: run %s: %w", list[i].Spec.Name, ErrLive)
 		}
-		if err := s.point(ctx, list[i].Spec.Name, e.Seq); err != nil {
-			return got, err
-		}
+		newest[list[i].Spec.Name] = e.Seq
 	}
-	return got, nil
+	return got, s.point(ctx, newest)
 }
 
 // addRun adds one run to a write.
