@@ -51,12 +51,14 @@ WITH given AS MATERIALIZED (
 -- name: enqueue_numbered
 -- As enqueue, of jobs that have their numbers already. Those with a key are
 -- enqueued under the key's lock: whoever is of it is seen, and comes before.
+-- OFFSET 0 keeps PostgreSQL 18 from reading a whole table once to answer all
+-- jobs of the batch.
 WITH given AS MATERIALIZED (
     SELECT *, CASE WHEN key <> '' AND (
                    lag(seq) OVER (PARTITION BY queue, key ORDER BY seq) IS NOT NULL
-                   OR EXISTS (SELECT FROM ebb_job j WHERE j.queue = new.queue AND j.key = new.key)
-                   OR EXISTS (SELECT FROM ebb_parked p WHERE p.queue = new.queue AND p.key = new.key)
-                   OR EXISTS (SELECT FROM ebb_dead d WHERE d.queue = new.queue AND d.key = new.key AND d.key_rule IS NULL))
+                   OR EXISTS (SELECT FROM ebb_job j WHERE j.queue = new.queue AND j.key = new.key OFFSET 0)
+                   OR EXISTS (SELECT FROM ebb_parked p WHERE p.queue = new.queue AND p.key = new.key OFFSET 0)
+                   OR EXISTS (SELECT FROM ebb_dead d WHERE d.queue = new.queue AND d.key = new.key AND d.key_rule IS NULL OFFSET 0))
               THEN true END AS behind
       FROM unnest($16::bigint[], /*arrays*/) AS new (seq, /*columns*/)
 ),
