@@ -169,8 +169,11 @@ func (a *app) withPolicies(s *file.File, f simulateFlags) (plays []file.Variant,
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	if other.Name == base.Name {
+	if other.Name == base.Name { // a change of a policy beside what it changes
 		other.Name = f.against
+		if f.policy != "" {
+			plays[0].Name = f.policy
+		}
 	}
 	return append(plays, other), 1, 0, nil
 }
