@@ -90,11 +90,16 @@ func (a *app) fetchInput(ctx context.Context, f *fetchFlags, args []string) (ite
 			return nil, badInput(err)
 		}
 		seeds = append(seeds, item)
-		hosts = append(hosts, item.URL)
+		if normal, err := scope.Normalize(item.URL); err == nil {
+			hosts = append(hosts, normal)
+		}
+	}
+	if len(hosts) == 0 {
+		return nil, badInput(errors.New("there is no URL in the input"))
 	}
 	if len(f.Include) == 0 {
 		for _, rule := range scope.HostsOf(hosts...) {
-			f.Include = append(f.Include, rule.String())
+			f.Include = append(f.Include, string(rule.Kind)+":"+rule.Text)
 		}
 	}
 	return func(yield func(input.Item, error) bool) {
@@ -229,6 +234,9 @@ func (a *app) fetching(ctx context.Context, f *fetchFlags, begin func(context.Co
 	stop := show.start()
 	err = r.Run(ctx)
 	stop()
+	if ctx.Err() != nil {
+		a.remarkErr("what is finished is kept; ebb fetch -o %s goes on", f.dir)
+	}
 	if err != nil {
 		return fetchFailed(ctx, f.dir, err)
 	}
@@ -355,6 +363,8 @@ func verdictOf(f *fetch.Fetch, dir string) error {
 		return nil
 	case t.Parked > 0:
 		return &failed{code: exitParked, err: fmt.Errorf("fetch: %d of %d pages are parked", t.Parked, t.Input), try: "ebb fetch report " + dir + ", then ebb fetch retry --class parked " + dir}
+	case t.Exhausted+t.Soft+t.Pending+t.Cancelled == 0:
+		return &failed{code: exitIncomplete, err: fmt.Errorf("fetch: incomplete: %d of %d pages are not to be had: they would fail the same way again", t.Permanent+t.Robots, t.Input), try: "ebb fetch report " + dir + " says why; ebb fetch retry --class permanent " + dir + " tries them all the same"}
 	default:
 		missing := t.Input - t.OK - t.Unchanged
 		return &failed{code: exitIncomplete, err: fmt.Errorf("fetch: incomplete: %d of %d pages could not be had", missing, t.Input), try: "ebb fetch report " + dir + ", then ebb fetch retry " + dir}

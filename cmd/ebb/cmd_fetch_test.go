@@ -85,7 +85,7 @@ func TestFetchCommand(t *testing.T) {
 	// A page that does not exist: incomplete.
 	code, out, errs = ebb(t, list+base+"/missing\nht!tp\n", quick...)
 	wantCode(t, exitIncomplete, code, out, errs)
-	if !strings.Contains(errs, "2 of 4 pages could not be had") || !strings.Contains(errs, "Try: ebb fetch report") {
+	if !strings.Contains(errs, "2 of 4 pages are not to be had") || !strings.Contains(errs, "Try: ebb fetch report") {
 		t.Errorf("said:\n%s", errs)
 	}
 	code, out, errs = ebb(t, "", "fetch", "status", dir, "--json")
@@ -158,6 +158,40 @@ func TestFetchWrongUsageBeginsNothing(t *testing.T) {
 	wantCode(t, exitDone, code, out, errs)
 	if !strings.Contains(out, "votes.000001") || !strings.Contains(out, "ended") {
 		t.Errorf("the newest fetch is\n%s", out)
+	}
+}
+
+// A crawl follows links within the hosts of its input unless told otherwise,
+// and keeps an archive.
+func TestFetchRecursive(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		switch r.URL.Path {
+		case "/robots.txt":
+			w.WriteHeader(http.StatusNotFound)
+		case "/":
+			fmt.Fprint(w, `<a href="/a">a</a> <a href="b#x">b</a> <a href="http://elsewhere.invalid/">out</a>`)
+		default:
+			fmt.Fprintf(w, `%s <a href="/">home</a>`, r.URL.Path)
+		}
+	}))
+	defer s.Close()
+	dir := filepath.Join(t.TempDir(), "site")
+	code, out, errs := ebb(t, "", "fetch", s.URL+"/", "-o", dir, "--recursive", "--warc")
+	wantCode(t, exitDone, code, out, errs)
+	if !strings.Contains(out, "complete: 3 of 3 pages are here") {
+		t.Errorf("said:\n%s", out)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "warc", "*.warc.gz"))
+	if err != nil || len(files) != 1 {
+		t.Errorf("archive %v, %v", files, err)
+	}
+	code, out, errs = ebb(t, "not a URL\n", "fetch", "-i", "-", "-o", dir+"2", "--recursive")
+	wantCode(t, exitUsage, code, out, errs)
+	code, out, errs = ebb(t, "", "fetch", s.URL+"/", "-o", dir+"3", "--recursive", "--exclude", "/b")
+	wantCode(t, exitDone, code, out, errs)
+	if !strings.Contains(out, "complete: 2 of 2 pages are here") {
+		t.Errorf("said:\n%s", out)
 	}
 }
 

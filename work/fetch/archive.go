@@ -15,9 +15,9 @@ import (
 // warcDir is where a directory keeps its archive.
 const warcDir = "warc"
 
-// maxPayloads bounds how many payloads are remembered, to write the same one
-// once.
-const maxPayloads = 100_000
+// maxPayloads is how many payloads are remembered at least, to write the same
+// one once; at most twice as many, whatever the size of the fetch.
+const maxPayloads = 10_000
 
 // WARC is an Archive in WARC 1.1 files: one gzip member a record, every
 // request with its answer, and what attempt and wave it was.
@@ -25,8 +25,9 @@ type WARC struct {
 	dir string
 	w   *warc.Writer
 
-	mu    sync.Mutex
-	known map[string]warc.Original // by payload digest
+	mu     sync.Mutex
+	known  map[string]warc.Original // by payload digest: the newest
+	before map[string]warc.Original // those before them
 }
 
 // OpenWARC makes the archive of a directory, and first repairs what a process
@@ -85,6 +86,9 @@ func (a *WARC) payload(digest string) (warc.Original, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	o, ok := a.known[bareDigest(digest)]
+	if !ok {
+		o, ok = a.before[bareDigest(digest)]
+	}
 	return o, ok
 }
 
@@ -92,7 +96,7 @@ func (a *WARC) remember(digest string, o warc.Original) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.known) >= maxPayloads {
-		clear(a.known)
+		a.known, a.before = make(map[string]warc.Original, maxPayloads), a.known
 	}
 	a.known[bareDigest(digest)] = o
 }
