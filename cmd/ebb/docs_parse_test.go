@@ -124,7 +124,7 @@ func parses(args []string, whole bool) error {
 	if err != nil {
 		return err
 	}
-	if err := c.ParseFlags(rest); err != nil && (whole || !placeholder.MatchString(err.Error())) {
+	if err := c.ParseFlags(rest); err != nil && err.Error() != "pflag: help requested" && (whole || !placeholder.MatchString(err.Error())) {
 		return err
 	}
 	left := c.Flags().Args()
@@ -154,6 +154,7 @@ func TestCommandsAreUnderstood(t *testing.T) {
 		"ebb fetch --policie scrape":           "unknown flag: --policie",
 		"ebb supervise -- wget --level=inf u":  "",
 		"WEBHOOK_TIMEOUT_SECONDS=20 ebb serve": "",
+		"ebb --help":                           "",
 		"make test-crush":                      "no target test-crush",
 		"make unit PKG=./policy/...":           "",
 		"go test ./nowhere -run X":             "no such file",
