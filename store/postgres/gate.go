@@ -81,25 +81,29 @@ func grantsOf(grants []store.Grant) []grant {
 }
 
 // gate reads the columns of a gate; without a row it has version 0.
-func (r *row) gate() (g store.Gate, err error) {
+func (r *row) gate(texts *store.GateTexts) (g store.Gate, err error) {
 	g = store.Gate{Target: r.text(), Version: r.number()}
-	state, grants := r.next(), r.next()
+	state, grants := r.text(), r.text()
 	g.OpenAt, g.Room, g.Disabled, g.Policy = r.instant(), int(r.number()), r.text(), r.text()
 	if g.Version == 0 {
 		g.Room = store.NoLimit
 		return g, nil
 	}
-	if err := json.Unmarshal(state, &g.State); err != nil {
+	if err := texts.Read(&g, state, grants, readGrants); err != nil {
 		return g, fmt.Errorf("gate of %q: %w", g.Target, err)
 	}
+	return g, nil
+}
+
+func readGrants(text string) (grants []store.Grant, err error) {
 	var list []grant
-	if err := json.Unmarshal(grants, &list); err != nil {
-		return g, fmt.Errorf("grants of %q: %w", g.Target, err)
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf("grants: %w", err)
 	}
 	for _, held := range list {
-		g.Grants = append(g.Grants, store.Grant(held))
+		grants = append(grants, store.Grant(held))
 	}
-	return g, nil
+	return grants, nil
 }
 
 // swap queues the swaps, last in the turn but for what they wake: so a gate is
@@ -164,7 +168,7 @@ func (w *turning) readGates() {
 }
 
 func (w *turning) readGate(r *row) error {
-	g, err := r.gate()
+	g, err := r.gate(&w.store.gateTexts)
 	w.swaps.gates[g.Target] = g
 	return err
 }
@@ -216,7 +220,7 @@ func (w *turning) abandon(ctx context.Context, tx pgx.Tx) error {
 	now := w.exact
 	var swaps []store.Swap
 	err = eachRow(rows, func(r *row) error {
-		g, err := r.gate()
+		g, err := r.gate(&w.store.gateTexts)
 		swaps = append(swaps, store.Swap{Gate: g, Wake: true})
 		return err
 	})
@@ -269,7 +273,7 @@ func (s *Store) readGates(ctx context.Context, name string, args ...any) ([]stor
 	}
 	list := []store.Gate{}
 	err = eachRow(rows, func(r *row) error {
-		g, err := r.gate()
+		g, err := r.gate(&s.gateTexts)
 		list = append(list, g)
 		return err
 	})

@@ -64,7 +64,8 @@ type Store struct {
 	// makes room for as many.
 	lastClaim, lastLanes atomic.Int64
 	// noted says that notes of keys wait for the next turn.
-	noted atomic.Bool
+	noted     atomic.Bool
+	gateTexts store.GateTexts
 
 	mu     sync.Mutex
 	queues map[string]int32 // known to exist, with their numbers

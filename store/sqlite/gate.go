@@ -102,7 +102,7 @@ func (c *conn) gates(ctx context.Context, targets []string) ([]store.Gate, error
 	}
 	distinct := slices.Sorted(maps.Keys(places))
 	err := c.query(ctx, "gates", []any{jsonTexts(distinct)}, func(r row) error {
-		g, err := readGate(r)
+		g, err := c.store.readGate(r)
 		for _, i := range places[g.Target] {
 			list[i] = g
 		}
@@ -111,16 +111,14 @@ func (c *conn) gates(ctx context.Context, targets []string) ([]store.Gate, error
 	return list, err
 }
 
-func readGate(r row) (store.Gate, error) {
+func (s *Store) readGate(r row) (store.Gate, error) {
 	g := store.Gate{
 		Target: r.text(0), Version: r.int(1), OpenAt: r.at(4), Room: int(r.int(5)), Disabled: r.text(6), Policy: r.text(7),
 	}
-	if err := json.Unmarshal([]byte(r.text(2)), &g.State); err != nil {
+	if err := s.gateTexts.Read(&g, r.text(2), r.text(3), readGrants); err != nil {
 		return g, fmt.Errorf("sqlite: gate %q: %w", g.Target, err)
 	}
-	var err error
-	g.Grants, err = readGrants(r.text(3))
-	return g, err
+	return g, nil
 }
 
 // grantedTo lists the targets of which the process holds permits.

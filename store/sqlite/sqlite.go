@@ -79,6 +79,8 @@ type Store struct {
 	users    *sql.DB    // the handle of DB
 	signal   *signal
 
+	gateTexts store.GateTexts
+
 	closing   sync.Once
 	closed    chan struct{}
 	closedErr error
