@@ -118,22 +118,12 @@ func (l *loop) claimNamed(t *turn, now time.Time) {
 		if !n.more || n.asking || n.shut(0, now) || len(t.lanes.named) >= maxNamed || l.doubt {
 			continue
 		}
-		idle, room, worth := store.NoLimit, max(0, free), 1
-		for _, b := range n.booths {
-			idle = min(idle, b.idle)
-			room = min(room, b.room(now))
-			worth = max(worth, b.firsts+b.retries)
-		}
-		if n.pace != nil {
-			room = min(room, n.pace.room(now))
-		}
-		limit := min(idle+2*n.ended, worth) + room - len(n.runs)
+		limit, begin, room := l.claimOf(n, free, now)
 		if limit <= 0 {
 			continue
 		}
 		c := store.LaneClaim{
-			Queue: n.queue, Kinds: l.kinds, Target: n.target, Firsts: limit, Retries: limit, Limit: limit,
-			Begin: min(limit, idle+n.ended),
+			Queue: n.queue, Kinds: l.kinds, Target: n.target, Firsts: limit, Retries: limit, Limit: limit, Begin: begin,
 		}
 		if n.shut(1, now) {
 			c.Retries = 0
@@ -147,6 +137,26 @@ func (l *loop) claimNamed(t *turn, now time.Time) {
 		}
 	}
 	la.turn++
+}
+
+// claimOf is how many jobs of a lane a turn claims, how many of them begin at
+// once, and how many slots are free for it.
+func (l *loop) claimOf(n *track, free int, now time.Time) (limit, begin, room int) {
+	idle, left, held := store.NoLimit, store.NoLimit, 1
+	for _, b := range n.booths {
+		idle, left = min(idle, b.idle), min(left, b.room(now))
+		held = max(held, b.firsts+b.retries)
+	}
+	room = min(max(0, free), left)
+	if n.pace != nil {
+		room = min(room, n.pace.room(now))
+	}
+	worth, soon := held, idle+n.ended
+	if l.lanes.busy() {
+		worth, soon = held+left, soon+n.ended
+	}
+	limit = min(idle+2*n.ended, worth) + room - len(n.runs)
+	return limit, min(limit, soon), room
 }
 
 // admitSuspect asks for the permits of a suspect, which no floor knows.

@@ -29,6 +29,9 @@ type lanes struct {
 	hungry  map[string]bool // queues in which lanes may wait to be discovered
 	seeking int             // discoveries under way
 	ended   int             // starts that ended since the last one
+	ends    int             // starts that ended, ever
+	flown   int             // those of them that ended while the last turn was under way
+	lined   int             // runs that wait in tracks
 	emptyAt time.Time       // machine time; when a discovery last found nothing
 	askedAt time.Time       // when a discovery was last asked for
 	begins  []*run          // chosen, with permits in hand, to be begun by the next turn
@@ -175,6 +178,7 @@ func (l *loop) lineUp(r *run, now time.Time) {
 	p := r.entry
 	p.item = itemOf(r)
 	p.track.runs, p.track.pace = append(p.track.runs, r), r.pace
+	la.lined++
 	for _, b := range p.track.booths {
 		b.waiting[kindOf(p.item.Retry)]++
 	}
@@ -196,6 +200,7 @@ func (l *loop) unline(r *run) bool {
 		return false
 	}
 	n.runs = slices.Delete(n.runs, i, i+1)
+	l.lanes.lined--
 	for _, b := range n.booths {
 		b.waiting[kindOf(r.entry.item.Retry)]--
 	}

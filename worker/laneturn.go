@@ -18,6 +18,7 @@ type laneTurn struct {
 	rooms  []int    // of their gates, as the turn's claims find them: swaps come last
 	named  []named  // lanes claimed by name
 	sought []sought // queues in which lanes are discovered
+	flying int      // starts that had ended when it left
 }
 
 // named is a claim by name.

@@ -43,6 +43,7 @@ type loop struct {
 	crew     *crew
 	ready    []*run // to be started
 	pending  []*run // to be settled
+	calm     int    // so many of those first ones press nobody
 	returns  []*run // leases to be released
 	suspects []*run // unbegun leases that wait to run alone
 	suspect  *run   // the one that runs, or is about to
@@ -61,6 +62,7 @@ type loop struct {
 	batch       int       // number of the latest claim
 	young       int       // its runs that have not ended
 	lingerUntil time.Time // machine time; until then their results are gathered
+	pendingAt   time.Time // machine time; when the first of pending came
 
 	dues      dues      // of jobs we put back
 	storeDue  time.Time // what the store named
@@ -199,6 +201,9 @@ func (l *loop) nextMachine(now time.Time) time.Time {
 	if l.lingering(now) {
 		at = earlier(at, l.lingerUntil)
 	}
+	if l.turns == 0 && l.gathering(now) {
+		at = earlier(at, l.pendingAt.Add(gatherLanes))
+	}
 	return at
 }
 
@@ -302,6 +307,7 @@ func (l *loop) admit(r *run, way *route, now time.Time) {
 		l.start(r, now)
 	default:
 		l.limits.learn(r.job.Kind, r.pace, true)
+		r.pace.refused = true
 		l.giveBack(r, "no slot of policy "+r.policy.Name)
 	}
 }
@@ -354,6 +360,9 @@ func (l *loop) finished(r *run) {
 	}
 	if l.leases[r.job.Seq] != r {
 		return // its lease was lost with the process
+	}
+	if len(l.pending) == 0 {
+		l.pendingAt = l.machine()
 	}
 	l.pending = append(l.pending, r)
 }

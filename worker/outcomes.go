@@ -69,6 +69,7 @@ func (l *loop) endLane(r *run) {
 		p.track.ended++
 		p.track.recent++
 		la.ended++
+		la.ends++
 		l.vacate(r)
 	}
 	done := r.doneOf()

@@ -15,6 +15,7 @@ type pace struct {
 	reserved int       // asked for by turns under way
 	nextAt   time.Time // no start before; by spacing
 	kept     int       // leases that wait in their slots
+	refused  bool      // plain work went back for want of a slot
 	timeouts runList   // running, by start: the oldest is the first to time out
 }
 

@@ -67,6 +67,9 @@ func (l *loop) launch() {
 		if now := l.machine(); now.Before(l.pauseUntil) || l.lingering(now) && l.phase == working && !l.idling() {
 			return
 		}
+		if l.turns > 0 && !l.pressing(l.now()) || l.turns == 0 && l.gathering(l.machine()) {
+			return
+		}
 		if l.doubt {
 			l.adopt()
 		}
@@ -77,6 +80,7 @@ func (l *loop) launch() {
 		if t == nil {
 			return
 		}
+		t.lanes.flying = l.lanes.fly()
 		l.turns++
 		l.group.Go(func() {
 			ctx, cancel := l.call(l.calls)
@@ -102,7 +106,7 @@ func (l *loop) part() int { return (l.config.Concurrency + l.config.Turns - 1) /
 func (l *loop) prepare() *turn {
 	now := l.now()
 	t := &turn{Turn: store.Turn{Process: l.process, Now: l.storeNow()}}
-	t.runs, l.pending = l.pending, nil
+	t.runs, l.pending, l.calm = l.pending, nil, 0
 	if l.most > 0 && len(t.runs) > l.most {
 		t.runs, l.pending = t.runs[:l.most:l.most], t.runs[l.most:]
 	}
@@ -111,7 +115,7 @@ func (l *loop) prepare() *turn {
 		switch {
 		case l.keeps(r):
 			r.settle.Keep = true
-		case r.job.Queue != queue:
+		case r.job.Queue != queue && (r.entry == nil || r.entry.stays || r.pace.refused):
 			queue = r.job.Queue
 			l.limits.wake(queue) // a strict queue's next, or a slot that kept others out
 		}
@@ -179,6 +183,7 @@ func (l *loop) nextSuspect(now time.Time, lane bool) *run {
 // turned takes in the answer of a turn.
 func (l *loop) turned(t *turn, answer store.Turned, err error) {
 	l.turns--
+	l.lanes.landed(t.lanes.flying)
 	l.reserved -= t.reserved
 	for _, a := range t.asks {
 		a.lane.pace.reserved -= a.limit
@@ -235,6 +240,7 @@ func (l *loop) failedTurn(t *turn, err error) {
 	} else {
 		l.pending = append(t.runs, l.pending...)
 	}
+	l.calm = 0
 	l.returns = append(t.returns, l.returns...)
 	for _, r := range t.begins {
 		if r.entry == nil {

@@ -1,0 +1,105 @@
+package worker
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ebbhq/ebb/job"
+)
+
+// pressing reports whether a turn is worth a round trip of its own now. Starts
+// of lanes that succeeded are not: while one is under way, or as long as work
+// for the slots is in hand, they gather and go together. Whatever would let
+// somebody begin, or be told of a failure, is.
+func (l *loop) pressing(now time.Time) bool {
+	la := l.lanes
+	if l.phase != working || la == nil || len(l.kept) > 0 || len(l.suspects) > 0 || len(la.begins) > 0 || l.claims(now) {
+		return true
+	}
+	for l.calm = min(l.calm, len(l.pending)); l.calm < len(l.pending); l.calm++ {
+		if !l.pending[l.calm].calm() {
+			return true
+		}
+	}
+	return l.wanting(now)
+}
+
+// wanting reports whether slots are free for work of lanes that only a turn can
+// bring: lanes to discover, permits to carve, or a whole turn's part of jobs.
+func (l *loop) wanting(now time.Time) bool {
+	la, room := l.lanes, l.laneRoom(now)
+	if room <= 0 {
+		return false
+	}
+	if len(la.hungry) > 0 {
+		return true
+	}
+	for _, n := range la.order {
+		switch {
+		case n.pace != nil && n.pace.room(now) <= 0:
+		case len(n.runs) > 0:
+			if n.carves() {
+				return true
+			}
+		case n.more && !n.asking && !n.shut(0, now) && l.starves(n.pace, room, now):
+			return true
+		}
+	}
+	return false
+}
+
+// carves reports whether what waits in the line needs a turn to get its
+// permits, and nothing else.
+func (n *track) carves() bool {
+	return !n.rest[kindOf(n.runs[0].entry.item.Retry)].set &&
+		!slices.ContainsFunc(n.booths, func(b *booth) bool { return b.sent != nil || b.ghost != nil })
+}
+
+// calm reports whether nobody waits for the result: it is a lane's, in no
+// strict queue and of no key, and it succeeded.
+func (r *run) calm() bool {
+	return r.entry != nil && !r.entry.stays && r.verdict.to == job.Succeeded && r.job.Key == ""
+}
+
+// starves reports whether as many slots are free as one turn may ask for.
+func (l *loop) starves(p *pace, room int, now time.Time) bool {
+	part := l.part()
+	if p != nil {
+		part = min(part, (p.policy.Concurrency+l.config.Turns-1)/l.config.Turns)
+		room = min(room, p.room(now))
+	}
+	return room >= part
+}
+
+// Results of lanes gather where manyEnds or more come back during one turn, and
+// none waits for others longer than gatherLanes. Machine time.
+const (
+	manyEnds    = 4
+	gatherLanes = 3 * time.Millisecond
+)
+
+// busy reports whether starts end faster than turns.
+func (la *lanes) busy() bool { return la.flown >= manyEnds }
+
+// gathering reports whether results wait for more of them: there is something
+// in hand for all who end while a turn is under way, going by the last one, and
+// the first result has not waited for long.
+func (l *loop) gathering(machine time.Time) bool {
+	la := l.lanes
+	return la != nil && l.phase == working && len(l.pending) > 0 && la.busy() && la.lined > la.flown &&
+		machine.Before(l.pendingAt.Add(gatherLanes)) && !l.pressing(l.now())
+}
+
+// fly and landed count what ends while a turn is under way.
+func (la *lanes) fly() int {
+	if la == nil {
+		return 0
+	}
+	return la.ends
+}
+
+func (la *lanes) landed(before int) {
+	if la != nil {
+		la.flown = la.ends - before
+	}
+}

@@ -1,0 +1,62 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/store"
+)
+
+// slow is a store whose turns take their time.
+type slow struct {
+	store.Store
+	each  time.Duration
+	turns atomic.Int32
+}
+
+func (s *slow) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
+	s.turns.Add(1)
+	answer, err := s.Store.Turn(ctx, t)
+	if err == nil {
+		err = sleep(ctx, s.each)
+	}
+	return answer, err
+}
+
+// TestLanesAreFedAhead: where starts end faster than turns, work is in hand for
+// whoever ends while a turn is under way, and results go together: slots are
+// hardly ever empty, and turns are few.
+func TestLanesAreFedAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs, slots, targets, limit = 4000, 20, 10, 4
+		s := &slow{Store: newStore(), each: time.Millisecond}
+		var g gauge
+		for i := range jobs {
+			enqueue(t, s, job.New{Kind: "k", Policy: "p", Target: fmt.Sprint(i % targets)})
+		}
+		began := time.Now()
+		r := newRig(t, s, Config{
+			Policies: []policy.Policy{calling("p", func(p *policy.Policy) {
+				p.Concurrency, p.PerTarget.Concurrency = slots, limit
+			})},
+			Handlers: map[string]Handler{"k": g.handler(time.Millisecond)},
+		})
+		if err := r.Quiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		took, ideal := time.Since(began), jobs/slots*time.Millisecond
+		if n := g.total.Load(); n != jobs || g.most.Load() > slots {
+			t.Errorf("%d starts, %d at once; want %d, at most %d", n, g.most.Load(), jobs, slots)
+		}
+		t.Logf("took %s of %s in %d turns", took, ideal, s.turns.Load())
+		if n := s.turns.Load(); took > ideal*5/4 || n > jobs/slots*3/2 {
+			t.Errorf("took %s and %d turns, want at most %s and %d", took, n, ideal*5/4, jobs/slots*3/2)
+		}
+	})
+}
