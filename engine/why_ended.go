@@ -145,7 +145,7 @@ func (t *telling) parked() {
 	case retry.CauseTargetDown:
 		t.say("target_down", "was parked%s: target %s could not be called for longer than max_hold of policy %s allows", at, t.job.Target, t.job.Policy)
 	case job.HostLost:
-		t.say("host_lost", "was parked%s: the host that ran it is gone, and what it left there with it", at)
+		t.say("host_lost", "was parked%s: the host that ran it does not answer, and nobody else can know whether its process lives", at)
 	case job.Disabled:
 		t.say("disabled", "was parked%s: its target %s was disabled", at, t.job.Target)
 	case job.HeadFailed:
@@ -188,6 +188,10 @@ func (t *telling) released() {
 	}
 	if t.job.Cause == retry.CauseConfig && t.job.Config != "" {
 		t.say("released_by", "it spent no attempt; what releases it: a worker for kind %s that starts with another configuration than %s, or an order: %s", t.job.Kind, t.job.Config, order)
+		return
+	}
+	if t.job.Cause == job.HostLost {
+		t.say("released_by", "what releases it: a server on that host takes it back, or whoever knows that the host is gone says so (ebb supervise release)")
 		return
 	}
 	if c := t.job.Cause; c == retry.CauseTargetDown || c == job.Disabled {
