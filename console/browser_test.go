@@ -74,7 +74,7 @@ func newTab(t *testing.T, url string) *tab {
 		t.Fatalf("chromium: %v; make unit installs it", chromium.err)
 	}
 	ctx, closed := chromedp.NewContext(chromium.ctx, chromedp.WithNewBrowserContext())
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	t.Cleanup(func() {
 		cancel()
 		closed()

@@ -122,10 +122,10 @@ func TestOverviewAndLists(t *testing.T) {
 		t.Errorf("the drawing tells nothing: %s", text)
 	}
 	s.page(200, "/dead", "no &lt;mailbox&gt;", "/jobs/"+dead, "2 min ago")
-	s.page(200, "/queue?name=slow", "No live worker serves it.", ">1</a></b>queued")
+	s.page(200, "/queue?name=slow", "No live worker serves it.", "state=queued\">1</a>")
 	s.page(404, "/queue?name=nobody")
 	s.page(200, "/targets", `<a href="/target?name=mx.example" title="mx.example">mx.example</a>`)
-	s.page(200, "/target?name=mx.example", "first attempts waiting", "Target mx.example")
+	s.page(200, "/target?name=mx.example", "First attempts", "Target mx.example")
 	text = s.page(200, "/jobs?kind=mail&queue=slow", "mx.example")
 	if strings.Contains(text, dead) {
 		t.Error("the filter lets another queue's job through")

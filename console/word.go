@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy/plot"
 )
 
@@ -52,6 +53,8 @@ func (s *server) words() template.FuncMap {
 		"rate":    rate,
 		"search":  func(f engine.Filter) template.URL { return template.URL(query(f).Encode()) }, //nolint:gosec // encoded
 		"says":    func(text, word string) bool { return strings.HasPrefix(text, word+":") },
+		"states":  func() []string { return states },
+		"state":   func(word string) job.State { return job.State(word) },
 		"bare":    func(text, word string) string { return strings.TrimPrefix(text, word+": ") },
 		"clock":   func(t time.Time) string { return t.UTC().Format("15:04") },
 		"short":   plot.Short,

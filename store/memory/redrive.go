@@ -49,7 +49,7 @@ func (s *Store) StartRedrive(ctx context.Context, now time.Time, r store.Redrive
 	r.ID, r.CreatedAt, r.DoneAt, r.Moved, r.Cursor = int64(len(s.redrives)+1), store.Instant(now), time.Time{}, 0, 0
 	r.Filter.Seqs = slices.Clone(r.Filter.Seqs)
 	s.redrives = append(s.redrives, r)
-	s.record(now, r.Actor, "dead.redrive", strconv.FormatInt(r.ID, 10), fmt.Sprintf("%+v", r.Filter))
+	s.record(now, r.Actor, "dead.redrive", strconv.FormatInt(r.ID, 10), r.Filter.String())
 	return r, nil
 }
 

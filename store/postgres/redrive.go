@@ -39,7 +39,7 @@ func (s *Store) StartRedrive(ctx context.Context, now time.Time, r store.Redrive
 		if err := row.Scan(&r.ID, &r.CreatedAt); err != nil {
 			return err
 		}
-		return record(ctx, tx, now, r.Actor, "dead.redrive", strconv.FormatInt(r.ID, 10), string(filter))
+		return record(ctx, tx, now, r.Actor, "dead.redrive", strconv.FormatInt(r.ID, 10), r.Filter.String())
 	})
 	r.CreatedAt, r.DoneAt, r.Moved, r.Cursor = store.Instant(r.CreatedAt), time.Time{}, 0, 0
 	return r, failed("redrive", err)

@@ -183,7 +183,7 @@ func (s *Store) StartRedrive(ctx context.Context, now time.Time, r store.Redrive
 			return err
 		}
 		r.ID = id.int(0)
-		return t.audit(r.Actor, "dead.redrive", strconv.FormatInt(r.ID, 10), fmt.Sprintf("%+v", r.Filter))
+		return t.audit(r.Actor, "dead.redrive", strconv.FormatInt(r.ID, 10), r.Filter.String())
 	})
 	return r, err
 }

@@ -262,11 +262,12 @@ var auditRules = []rule{
 		for i := range rows {
 			if rows[i].Act == "dead.redrive" {
 				rows[i].What = ""
+				continue
 			}
 			rows[i].Detail = ""
 		}
 		s.same("rows", rows, []store.AuditRow{
-			{At: at(6), Actor: "dan", Act: "dead.redrive"},
+			{At: at(6), Actor: "dan", Act: "dead.redrive", Detail: "failed, kind mail"},
 			{At: at(5), Actor: "ann", Act: "job.cancel", What: job.FormatID(seqs[1])},
 			{At: at(4), Actor: "cyd", Act: "queue.resume", What: "q"},
 			{At: at(3), Actor: "cyd", Act: "queue.pause", What: "q"},
