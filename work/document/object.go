@@ -223,15 +223,6 @@ func ourFault(err error) error {
 	return &failure.Error{Failure: f}
 }
 
-// ParseObject reads the URL of an object: s3://BUCKET/KEY?… or file:///DIR/FILE.
-func ParseObject(at string) (Object, error) {
-	o, err := parsePattern(at)
-	if err == nil && isPattern(o.Key) {
-		return o, invalidf("document: %s: is a pattern; one object is wanted", at)
-	}
-	return o, err
-}
-
 // parsePattern reads the URL of objects, whose key may have * ? and **. Of a
 // file, the directory before the first of them is the bucket.
 func parsePattern(at string) (Object, error) {

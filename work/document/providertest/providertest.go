@@ -57,11 +57,10 @@ type Server struct {
 	*httptest.Server
 	script func(Call) Act
 
-	mu       sync.Mutex
-	calls    []Call
-	count    map[string]int
-	answered map[string]int
-	stop     chan struct{}
+	mu    sync.Mutex
+	calls []Call
+	count map[string]int
+	stop  chan struct{}
 }
 
 // New starts a provider that acts by the script, which is called from several
@@ -73,7 +72,7 @@ func New(script func(Call) Act) *Server {
 }
 
 func newServer(script func(Call) Act) *Server {
-	return &Server{script: script, count: map[string]int{}, answered: map[string]int{}, stop: make(chan struct{})}
+	return &Server{script: script, count: map[string]int{}, stop: make(chan struct{})}
 }
 
 // Close ends the server and what hangs in it.
@@ -91,17 +90,6 @@ func (s *Server) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Call(nil), s.calls...)
-}
-
-// Answered returns how often a whole answer was sent for each prompt.
-func (s *Server) Answered() map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := make(map[string]int, len(s.answered))
-	for k, v := range s.answered {
-		out[k] = v
-	}
-	return out
 }
 
 // asked is what the protocols' requests have in common.
@@ -178,12 +166,6 @@ func (s *Server) note(r *http.Request, q *asked) Call {
 	return c
 }
 
-func (s *Server) done(c *Call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.answered[c.Prompt]++
-}
-
 // wait is false if the caller or the server went before.
 func (s *Server) wait(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
@@ -241,7 +223,6 @@ func (s *Server) whole(w http.ResponseWriter, r *http.Request, p protocol, c *Ca
 		s.wait(r, time.Hour)
 		return
 	}
-	s.done(c)
 	_, _ = w.Write(body)
 }
 
@@ -265,9 +246,6 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, p protocol, c *C
 				_, _ = fmt.Fprintf(w, "event: error\ndata: %s\n\n", `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)
 				return
 			}
-		}
-		if i == len(events)-1 {
-			s.done(c)
 		}
 		_, _ = io.WriteString(w, ": still here\n\n"+e)
 		_ = control.Flush()
