@@ -109,7 +109,7 @@ func (a *app) named(name string) (file.Entry, error) {
 func (a *app) effective(e file.Entry) (file.Entry, error) {
 	e, err := file.ApplyEnv(e, a.lookup)
 	if err != nil {
-		return e, usage(fmt.Errorf("policy: %w", err), "unset the variable or give it a value that fits")
+		return e, usage(fmt.Errorf("policy: %w", err), "unset the variable, or the flag of serve that stands for it, or give it a value that fits")
 	}
 	return e, nil
 }
