@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -108,7 +109,23 @@ func TestWhatADeadBinaryLeftIsRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// One whose process is not seen from here, as in another container.
+	elsewhere := filepath.Join(os.TempDir(), fmt.Sprintf("ebb-pg-%d-2", dead.ProcessState.Pid()))
+	if err := os.Mkdir(elsewhere, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	holder, err := os.Open(elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = holder.Close() }()
+	if err := syscall.Flock(int(holder.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
 	pgtest.RemoveStale(os.TempDir())
+	if _, err := os.Stat(elsewhere); err != nil {
+		t.Errorf("what a process has locked is gone: %v", err)
+	}
 	if _, err := os.Stat(stale); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what a dead process left is still there: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -100,10 +101,34 @@ func directory(memory bool) (string, error) {
 		RemoveStale(base)
 		var dir string
 		if dir, err = os.MkdirTemp(base, name); err == nil {
-			return dir, nil
+			return dir, hold(dir)
 		}
 	}
 	return "", err
+}
+
+// held are the directories of this process, locked for as long as it lives.
+var held sync.Map
+
+// hold locks the directory. A process number alone does not tell who lives:
+// another container has numbers of its own, and perhaps the same directory.
+func hold(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	held.Store(dir, f)
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+}
+
+// isHeld reports whether a living process has locked the directory.
+func isHeld(dir string) bool {
+	f, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // with it goes the lock
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil
 }
 
 // RemoveStale removes the clusters that test binaries which are no more have
@@ -118,7 +143,7 @@ func RemoveStale(base string) {
 		if _, err := fmt.Sscanf(filepath.Base(dir), "ebb-pg-%d-", &pid); err != nil || pid <= 0 {
 			continue
 		}
-		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
+		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) && !isHeld(dir) {
 			_ = os.RemoveAll(dir) // another may be faster
 		}
 	}
