@@ -109,11 +109,13 @@ func TestDecisionRecordsAreIndexed(t *testing.T) {
 
 // decisions.md and the other documents cite tests that exist.
 func TestDocsCiteTestsThatExist(t *testing.T) {
-	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)`)
 	known := map[string]bool{}
 	for _, text := range sources(t, "_test.go") {
-		for _, m := range declared.FindAllStringSubmatch(text, -1) {
-			known[m[1]] = true
+		for line := range strings.Lines(text) {
+			if name, ok := strings.CutPrefix(line, "func "); ok {
+				name, _, _ = strings.Cut(name, "(")
+				known[name] = true
+			}
 		}
 	}
 	cited := regexp.MustCompile(`\b(?:Test|Fuzz|Example)[A-Z]\w+`)
