@@ -17,7 +17,7 @@ const warcDir = "warc"
 
 // maxPayloads is how many payloads are remembered at least, to write the same
 // one once; at most twice as many, whatever the size of the fetch.
-const maxPayloads = 10_000
+const maxPayloads = 5_000
 
 // WARC is an Archive in WARC 1.1 files: one gzip member a record, every
 // request with its answer, and what attempt and wave it was.
