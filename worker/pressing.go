@@ -24,24 +24,19 @@ func (l *loop) pressing(now time.Time) bool {
 	return l.wanting(now)
 }
 
-// wanting reports whether slots are free for work of lanes that only a turn can
-// bring: lanes to discover, permits to carve, or a whole turn's part of jobs.
+// wanting reports whether slots are free for work of lanes to which a turn of
+// its own would help: lanes to discover, permits to carve. What lanes have more
+// of waits: two turns that each bring half of it cost twice as much.
 func (l *loop) wanting(now time.Time) bool {
-	la, room := l.lanes, l.laneRoom(now)
-	if room <= 0 {
+	la := l.lanes
+	if l.laneRoom(now) <= 0 {
 		return false
 	}
 	if len(la.hungry) > 0 {
 		return true
 	}
 	for _, n := range la.order {
-		switch {
-		case n.pace != nil && n.pace.room(now) <= 0:
-		case len(n.runs) > 0:
-			if n.carves() {
-				return true
-			}
-		case n.more && !n.asking && !n.shut(0, now) && l.starves(n.pace, room, now):
+		if len(n.runs) > 0 && (n.pace == nil || n.pace.room(now) > 0) && n.carves() {
 			return true
 		}
 	}
@@ -59,16 +54,6 @@ func (n *track) carves() bool {
 // strict queue and of no key, and it succeeded.
 func (r *run) calm() bool {
 	return r.entry != nil && !r.entry.stays && r.verdict.to == job.Succeeded && r.job.Key == ""
-}
-
-// starves reports whether as many slots are free as one turn may ask for.
-func (l *loop) starves(p *pace, room int, now time.Time) bool {
-	part := l.part()
-	if p != nil {
-		part = min(part, (p.policy.Concurrency+l.config.Turns-1)/l.config.Turns)
-		room = min(room, p.room(now))
-	}
-	return room >= part
 }
 
 // Results of lanes gather where manyEnds or more come back during one turn, and
