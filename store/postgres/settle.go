@@ -75,7 +75,7 @@ func endingOf(st *store.Settle) way {
 		return way{to: st.To, keep: st.Keep}
 	}
 	a, h := st.Attempt, &st.History
-	if a == nil || !a.OK || a.Start != 1 || a.HeldBy != "" || a.Held != 0 || len(st.Result) > 0 {
+	if a == nil || !a.OK || a.Start != 1 || a.HeldBy != "" || a.Held != 0 {
 		return way{to: st.To}
 	}
 	if !h.FirstStartAt.Equal(a.StartedAt) || *h != (retry.History{Starts: 1, Attempts: 1, Idle: 1, FirstStartAt: h.FirstStartAt, DeadlineAt: h.DeadlineAt}) {
@@ -191,6 +191,7 @@ func (e *ending) add(i int, st *store.Settle, process int64, now time.Time) {
 	if e.fresh {
 		e.began.add(st.Attempt.StartedAt)
 		e.ended.add(st.Attempt.EndedAt)
+		e.results = addBytes(e.results, len(e.seqs)-1, st.Result)
 		return
 	}
 	e.epochs = append(e.epochs, st.Epoch)
@@ -282,7 +283,7 @@ func (e *ending) addAttempt(st *store.Settle, process int64) {
 // query returns the statement with its parameters.
 func (e *ending) query(process int64, now time.Time) (string, []any) {
 	if e.fresh {
-		return statement("succeed_fresh"), []any{process, nullable(now), e.version, e.epoch, e.seqs, e.began.array(), e.ended.array()}
+		return statement("succeed_fresh"), []any{process, nullable(now), e.version, e.epoch, e.seqs, e.began.array(), e.ended.array(), e.results}
 	}
 	all := []any{
 		process, nullable(now), e.seqs, e.results, e.frees, e.epochs, e.dues.array(), e.waitsFor.array(), e.firsts.array(),

@@ -50,17 +50,20 @@ var settleRules = []rule{
 	}},
 	{"the first start succeeds, as most do: nothing of its history is lost", func(s *script) {
 		p := s.process(t0)
-		seqs := s.addN(t0, 3)
+		results := [][]byte{nil, []byte("a result"), nil, []byte("another"), {0, 255}}
+		seqs := s.addN(t0, len(results))
 		var settles []store.Settle
-		for _, j := range s.claim(at(1), p, 3) {
+		for i, j := range s.claim(at(1), p, len(results)) {
 			st := succeeded(j, at(2))
 			st.History = retry.History{}.Started(st.Attempt.StartedAt)
 			st.History.Attempts = 1
+			st.Result = results[i]
 			settles = append(settles, st)
 		}
 		s.settled(at(2), p, settles...)
 		for i, seq := range seqs {
 			s.same("history", s.job(seq).History, settles[i].History)
+			s.same("result", string(s.job(seq).Result), string(results[i]))
 			list, err := s.Attempts(s.ctx, seq)
 			s.same("ledger", []any{len(list), err}, []any{1, error(nil)})
 		}

@@ -89,9 +89,9 @@ counted AS (
 ),
 done AS (
     INSERT INTO ebb_done (/*kept*/, last_class, last_error, fingerprint, version, first_start_at, starts, attempts, idle, cancelled, ended_at,
-                          run_by, run_start, run_from, run_until, run_version)
+                          run_by, run_start, run_from, run_until, run_version, result)
     SELECT /*kept*/, last_class, last_error, fingerprint, version, ($6::timestamptz[])[place], 1, 1, 1, false,
-           coalesce($2::timestamptz, now()), $1, 1, ($6)[place], ($7::timestamptz[])[place], nullif($3, '')
+           coalesce($2::timestamptz, now()), $1, 1, ($6)[place], ($7::timestamptz[])[place], nullif($3, ''), ($8::bytea[])[place]
       FROM ended
 )
 SELECT refused
