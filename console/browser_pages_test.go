@@ -38,6 +38,8 @@ var browserPages = []struct {
 	{"/documents/{batch}-000001", []string{"Result", "\"total\": 1712", "fence"}},
 	{"/documents/{batch}-000002", []string{"The answer that was refused", "unparseable", "Queue again"}},
 	{"/documents/{batch}-000003", []string{"retry", "503"}},
+	{"/runs", []string{"hc-2026", "no_progress", "wget --mirror"}},
+	{"/runs/hc-2026", []string{"No rise of pages for 1h.", "Retry with fresh restarts", "saved [4711]", "Standard error"}},
 	{"/campaigns", []string{"annual-2026", "hc", "0 of 3"}},
 	{"/campaigns/annual-2026", []string{"Sources", "the breaker is open", "Recoveries", "auto-recover", "Lock"}},
 	{"/policies", []string{"webhook", "lint passes"}},

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -84,10 +85,19 @@ func livedCampaign(t *testing.T, keeps store.Store, c *clock.Fake) {
 	must(err)
 }
 
+// logged are runs whose logs are told here: the world's have no directories.
+type logged struct{ *supervise.Service }
+
+func (logged) Log(context.Context, string, int64) (stdout, stderr string, err error) {
+	return "", strings.Repeat("--2026-03-01 12:00:00--  https://www.canada.ca/en/health-canada/services/drugs-health-products/index.html\n"+
+		"HTTP request sent, awaiting response... 200 OK\n2026-03-01 12:00:01 (1.2 MB/s) - 'index.html' saved [4711]\n\n", 20), nil
+}
+
 // campaignWorld gives the world a campaign.
 var campaignWorld = worldPart{
 	open: func(t *testing.T, keeps store.Store, c *clock.Fake, config *console.Config) {
-		config.Runs, config.Campaigns = campaigns(t, keeps, c)
+		runs, service := campaigns(t, keeps, c)
+		config.Runs, config.Campaigns = logged{runs}, service
 	},
 	live: func(w *world) { livedCampaign(w.T, w.store, w.clock) },
 }

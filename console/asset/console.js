@@ -3,6 +3,7 @@
 "use strict";
 const every = 5000;
 const parts = [...document.querySelectorAll("[data-live]")];
+const moved = ".list, .tail"; // they have the keyboard only to be scrolled
 
 // tell says in the head of the page whether what is shown is of now.
 function tell(text, away) {
@@ -14,20 +15,25 @@ function tell(text, away) {
   if (!away) requestAnimationFrame(() => pulse.classList.add("fresh"));
 }
 
-// swap replaces a part and leaves the reader where he was: how far lists were
-// scrolled, what was unfolded.
+// swap replaces a part and leaves the reader where he was: how far lists and
+// logs were scrolled (a log that stands at its end stays there), what was
+// unfolded, which of them the keyboard moves.
 function swap(part, next) {
   if (!next || next.innerHTML === part.innerHTML) return;
   const scrolled = [...part.querySelectorAll(".list")].map((l) => l.scrollLeft);
+  const above = [...part.querySelectorAll(".tail")].map((t) => t.scrollTop); // 0 = at its end
+  const at = [...part.querySelectorAll(moved)].indexOf(document.activeElement);
   const unfolded = [...part.querySelectorAll("details")].map((d) => d.open);
   part.replaceChildren(...next.childNodes);
   part.querySelectorAll(".list").forEach((l, i) => { l.scrollLeft = scrolled[i] || 0; });
+  part.querySelectorAll(".tail").forEach((t, i) => { t.scrollTop = above[i] || 0; });
   part.querySelectorAll("details").forEach((d, i) => { d.open = unfolded[i] || false; });
+  if (at >= 0) part.querySelectorAll(moved)[at]?.focus({ preventScroll: true });
 }
 
 let asking = false;
 async function refresh() {
-  if (asking || document.hidden || parts.some((p) => p.contains(document.activeElement)) || String(getSelection()) !== "") return;
+  if (asking || document.hidden || parts.some((p) => p.contains(document.activeElement) && !document.activeElement.matches(moved)) || String(getSelection()) !== "") return;
   asking = true;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
