@@ -157,7 +157,8 @@ func (l *loop) hush() {
 }
 
 func (l *loop) quiet() bool {
-	busy := l.running > 0 || l.turns > 0 || len(l.leases) > len(l.kept)+l.lanes.waiting()
-	asking := l.wantsDue() || l.dueAsking || l.doubt || l.adopting || l.claims(l.now()) || l.asksLanes()
-	return l.process != 0 && !busy && !asking
+	if l.process == 0 || l.running > 0 || l.turns > 0 || len(l.leases) > len(l.kept)+l.lanes.waiting() {
+		return false
+	}
+	return !l.wantsDue() && !l.dueAsking && !l.doubt && !l.adopting && !l.claims(l.now()) && !l.asksLanes()
 }
