@@ -17,7 +17,7 @@ var (
 	// placeholder are errors of a mention whose value is left out, or a word in
 	// capitals.
 	placeholder = regexp.MustCompile(`^flag needs an argument|^invalid argument "[A-Z]+"`)
-	target      = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
+	target      = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):`)
 )
 
 // TestCommandsInDocs: every command of every page, in a block or inside of a
