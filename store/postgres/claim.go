@@ -71,6 +71,9 @@ func (w *turning) claimOne(c *claiming) {
 		ended = w.time()
 	}
 	w.then = append(w.then, func() {
+		if slices.Contains(w.strict, c.Queue) {
+			return // it was not let in, and saw nothing
+		}
 		c.jobs = ordered(c.jobs)
 		s.lastClaim.Store(int64(len(c.jobs)))
 		if again := s.scans.end(c.scan, c.jobs, len(c.jobs) >= c.Limit, w.clock, ended.Sub(*began)); again > 0 {
