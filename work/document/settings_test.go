@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,12 +88,15 @@ func TestSettingsRefuse(t *testing.T) {
 // a minute's worth at once, then as they flow in.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // each connection has a goroutine
 		var at []time.Duration
 		begin := time.Now()
 		r := newRig(t, setup{
 			piped:    true,
 			settings: document.Settings{Providers: map[string]document.Provider{"test": {TokensPerMinute: 1000}}},
 			script: func(providertest.Call) providertest.Act {
+				mu.Lock()
+				defer mu.Unlock()
 				at = append(at, time.Since(begin))
 				return providertest.Act{Text: `{"total": 7}`}
 			},
