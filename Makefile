@@ -64,9 +64,11 @@ lint: ## golangci-lint, as .golangci.yml says
 	@lint=$$(scripts/tool golangci-lint); "$$lint" run ./...
 
 # Packages whose tests count millions of steps in one goroutine go without the
-# race detector, which makes them ten times slower and has nothing to find;
-# what runs side by side in them is tested with it.
-COUNTED := ebb/(simulate|policy)(/.*)?|ebb/store/(sqlite|memory/history)
+# race detector, which makes them ten times slower and has nothing to find; so
+# do the tests of the command, which type every page of the docs, and of
+# crashes, whose processes are slow enough. What runs side by side
+# in them is tested with it.
+COUNTED := ebb/(simulate|policy)(/.*)?|ebb/store/(sqlite|memory/history)|ebb/(cmd/ebb|crashtest)
 .PHONY: unit
 unit: packages ## the tests, with the race detector unless RACE=0; PKG=./policy/... narrows
 	@scripts/npm-part axe-core@4.14.0 warcio@2.4.11
@@ -79,7 +81,7 @@ unit: packages ## the tests, with the race detector unless RACE=0; PKG=./policy/
 		if [[ $$p =~ ^[^/]*/ebbhq/($(COUNTED))$$ ]]; then counted+=("$$p"); else raced+=("$$p"); fi; done; \
 	if [[ $${#counted[@]} -gt 0 ]]; then \
 		tests counted "$${counted[@]}"; \
-		go test "$${race[@]}" -run 'TestSameSeedSameBytes|TestLinearizable|TestJoined|TestRecordsJoined|Concurrent' ./simulate ./store/sqlite || failed=1; fi; \
+		go test "$${race[@]}" -run 'TestSameSeedSameBytes|TestLinearizable|TestJoined|TestRecordsJoined|Concurrent|TestServe' ./simulate ./store/sqlite ./cmd/ebb || failed=1; fi; \
 	if [[ $${#raced[@]} -gt 0 ]]; then tests raced "$${race[@]}" -p 3 "$${raced[@]}"; fi; \
 	cat .cache/test-*.json > $(RESULTS); \
 	[[ -z $$failed ]]

@@ -9,10 +9,10 @@ import (
 	"github.com/ebbhq/ebb/store"
 )
 
-// clockError is how well a worker knows the store's clock, by which the
-// ledger's instants are written: those of two processes may differ by twice
-// as much.
-const clockError = 20 * time.Millisecond
+// clockError is how well a worker of a busy machine knows the store's clock, by
+// which the ledger's instants are written: those of two processes may differ by
+// twice as much.
+const clockError = 100 * time.Millisecond
 
 // ledger judges limits, budgets and keys once more, by the store's own rows.
 // Crashes are left out: what a dead process had marked as begun may not have
