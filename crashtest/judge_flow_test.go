@@ -172,12 +172,12 @@ func TestJudgeFlow(t *testing.T) {
 		}, "key k: job 1 began after job 2"},
 		{"one too many at once in the ledger", func(p *play) {
 			for seq := range int64(4) {
-				p.row(seq, 1, 0, 100, with(Limited))
+				p.row(seq, 1, 0, 200, with(Limited))
 			}
 		}, "ledger of t: 4 calls at once, want 3"},
 		{"clocks that differ", func(p *play) {
 			for seq := range int64(4) {
-				p.row(seq, 1, 60*int(seq/3), 100, with(Limited))
+				p.row(seq, 1, 120*int(seq/3), 200, with(Limited))
 			}
 		}, ""},
 		{"above the budget in the ledger", func(p *play) {
@@ -186,9 +186,9 @@ func TestJudgeFlow(t *testing.T) {
 			}
 		}, "ledger of t: 7 retries within 6ms, allowed 6"},
 		{"two of a key at once in the ledger", func(p *play) {
-			p.row(1, 1, 0, 100, keyed)
-			p.row(2, 1, 50, 150, keyed)
-		}, "ledger of key k: job 2 began 10ms before job 1 ended"},
+			p.row(1, 1, 0, 200, keyed)
+			p.row(2, 1, 50, 250, keyed)
+		}, "ledger of key k: job 2 began 50ms before job 1 ended"},
 		{"a permit stayed out", func(p *play) {
 			p.gates = []store.Gate{{Target: "t", Grants: []store.Grant{{Process: 1, Firsts: 1}}}}
 		}, "t: grants [{1 1 0 false}], in flight 0"},

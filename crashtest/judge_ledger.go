@@ -12,7 +12,7 @@ import (
 // clockError is how well a worker of a busy machine knows the store's clock, by
 // which the ledger's instants are written: those of two processes may differ by
 // twice as much.
-const clockError = 100 * time.Millisecond
+const clockError = 50 * time.Millisecond
 
 // ledger judges limits, budgets and keys once more, by the store's own rows.
 // Crashes are left out: what a dead process had marked as begun may not have
