@@ -34,7 +34,7 @@ const (
 	// noticed by a job that starts in an idle queue: it waits for its share.
 	cheap = 250 * time.Microsecond
 	// dear is a look that no turn waits for.
-	dear = 5 * time.Millisecond
+	dear = 50 * time.Millisecond
 	// behind is how far before the clock a claim that found everything begins
 	// the next time: transactions as short as this commit in any order.
 	behind = 100 * time.Millisecond
@@ -248,6 +248,18 @@ func (l *lane) lower(p place) {
 	}
 }
 
+// expect says that something behind the places may become claimable: the next
+// claim looks, unless that is dear.
+func (s *scans) expect() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		if l.owed = true; l.cost <= dear {
+			l.sweptAt = time.Time{}
+		}
+	}
+}
+
 // dueFrom returns from when on the queues may have something due, as far as
 // this process knows; zero = it does not.
 func (s *scans) dueFrom(queues []string) time.Time {
@@ -259,7 +271,7 @@ func (s *scans) dueFrom(queues []string) time.Time {
 		if !slices.Contains(queues, l.queue) {
 			continue
 		}
-		if l.cost <= dear && l.mayLook() <= 0 {
+		if l.cost <= dear && (l.owed || l.mayLook() <= 0) {
 			return time.Time{}
 		}
 		for _, at := range l.at {

@@ -189,6 +189,26 @@ func TestADearLookIsRareAndBesideTheTurns(t *testing.T) {
 	})
 }
 
+// TestWhatIsExpectedIsLookedFor: a job that stands behind the places is found
+// by the next claim, and meanwhile no worker takes the queue for idle.
+func TestWhatIsExpectedIsLookedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scans{every: time.Second}
+		s.end(s.begin("q", nil), nil, false, time.Now(), 2*time.Millisecond)
+		if from := s.dueFrom([]string{"q"}); from.IsZero() {
+			t.Error("just looked, and the next due time is looked for from the start")
+		}
+		s.end(s.begin("q", nil), nil, false, time.Now(), 0)
+		if from := s.dueFrom([]string{"q"}); !from.IsZero() {
+			t.Errorf("a look is owed, and the next due time is looked for from %s", from)
+		}
+		s.expect()
+		if c := s.begin("q", nil); !c.whole {
+			t.Errorf("%+v, want a look at everything", c)
+		}
+	})
+}
+
 // TestADearBeginningIsKept: what failed or idles does not walk over millions
 // of dead entries.
 func TestADearBeginningIsKept(t *testing.T) {
