@@ -68,7 +68,7 @@ lint: ## golangci-lint, as .golangci.yml says
 # do the tests of the command, which type every page of the docs, and of
 # crashes, whose processes are slow enough. What runs side by side
 # in them is tested with it.
-COUNTED := ebb/(simulate|policy)(/.*)?|ebb/store/(sqlite|memory/history)|ebb/(cmd/ebb|crashtest)
+UNRACED := ebb/(simulate|policy)(/.*)?|ebb/store/(sqlite|memory/history)|ebb/(cmd/ebb|crashtest)
 .PHONY: unit
 unit: packages ## the tests, with the race detector unless RACE=0; PKG=./policy/... narrows
 	@scripts/npm-part axe-core@4.14.0 warcio@2.4.11
@@ -77,10 +77,10 @@ unit: packages ## the tests, with the race detector unless RACE=0; PKG=./policy/
 	gotestsum=$$(scripts/tool gotestsum); failed=; \
 	tests() { local to=$$1; shift; "$$gotestsum" --format pkgname --format-hide-empty-pkg --jsonfile ".cache/test-$$to.json" -- -timeout 15m "$$@" 2>&1 | tee -a $(TESTLOG) || failed=1; }; \
 	mapfile -t all < <(go list $(PKG)); [[ $${#all[@]} -gt 0 ]]; \
-	raced=() counted=(); for p in "$${all[@]}"; do \
-		if [[ $$p =~ ^[^/]*/ebbhq/($(COUNTED))$$ ]]; then counted+=("$$p"); else raced+=("$$p"); fi; done; \
-	if [[ $${#counted[@]} -gt 0 ]]; then \
-		tests counted "$${counted[@]}"; \
+	raced=() unraced=(); for p in "$${all[@]}"; do \
+		if [[ $$p =~ ^[^/]*/ebbhq/($(UNRACED))$$ ]]; then unraced+=("$$p"); else raced+=("$$p"); fi; done; \
+	if [[ $${#unraced[@]} -gt 0 ]]; then \
+		tests unraced "$${unraced[@]}"; \
 		go test "$${race[@]}" -run 'TestSameSeedSameBytes|TestLinearizable|TestJoined|TestRecordsJoined|Concurrent|TestServe' ./simulate ./store/sqlite ./cmd/ebb || failed=1; fi; \
 	if [[ $${#raced[@]} -gt 0 ]]; then tests raced "$${race[@]}" -p 3 "$${raced[@]}"; fi; \
 	cat .cache/test-*.json > $(RESULTS); \

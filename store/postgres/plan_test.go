@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,21 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/ebbhq/ebb/store/pgtest"
+	"github.com/ebbhq/ebb/store/storetest"
 )
-
-// planRows is how many jobs the plans are judged with: EBB_PLAN_ROWS=10000000
-// for the long variant.
-func planRows(t *testing.T) int {
-	text := os.Getenv("EBB_PLAN_ROWS")
-	if text == "" {
-		return 10_000
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
 
 // hot are the statements that run all the time, with the indexes by which they
 // may look at ebb_job.
@@ -178,7 +164,7 @@ func plan(t *testing.T, conn *pgx.Conn, sql string, args ...any) node {
 }
 
 func TestPlans(t *testing.T) {
-	conn := planned(t, planRows(t))
+	conn := planned(t, storetest.PlanRows(t))
 	addLanes(t, conn)
 	for _, when := range []string{"never analysed", "analysed", "analysed while empty"} {
 		switch when {
@@ -187,7 +173,7 @@ func TestPlans(t *testing.T) {
 		case "analysed while empty":
 			execute(t, conn, "TRUNCATE ebb_job, ebb_look")
 			execute(t, conn, "VACUUM ANALYZE")
-			addJobs(t, conn, 1, planRows(t), "now()")
+			addJobs(t, conn, 1, storetest.PlanRows(t), "now()")
 			addLanes(t, conn)
 		}
 		for name, indexes := range hot {
@@ -250,7 +236,7 @@ func touched(t *testing.T, conn *pgx.Conn, n int, r ranges) (pages int) {
 func TestFutureJobsDoNotSlowAClaim(t *testing.T) {
 	conn := planned(t, 2000)
 	without := touched(t, conn, 100, everything().ranges)
-	future := max(100_000, planRows(t))
+	future := max(100_000, storetest.PlanRows(t))
 	addJobs(t, conn, 1_000_000, 1_000_000+future, "now() + interval '1 hour'")
 	with := touched(t, conn, 100, everything().ranges)
 	t.Logf("a claim of 100 touches %d pages beside %d future jobs, %d without", with, future, without)

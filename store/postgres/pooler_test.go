@@ -42,18 +42,7 @@ func TestConformanceBehindABouncer(t *testing.T) {
 	}
 	joinable := func(t *testing.T) storetest.Joinable {
 		at := behind(t, bouncer, migrated(t), poolerSaid)
-		pool := connect(t, strings.Replace(at, poolerSaid, "&default_query_exec_mode=cache_describe", 1))
-		return storetest.Joinable{Store: open(t, at, postgres.Options{}), Concurrent: true, Begin: func() storetest.Tx {
-			tx, err := pool.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return storetest.Tx{
-				Join:     tx,
-				Commit:   func() error { return tx.Commit(t.Context()) },
-				Rollback: func() error { return tx.Rollback(t.Context()) },
-			}
-		}}
+		return joined(t, at, strings.Replace(at, poolerSaid, "&default_query_exec_mode=cache_describe", 1))
 	}
 	t.Run("Transactions", func(t *testing.T) { storetest.RunTx(t, joinable) })
 	t.Run("Linearizable", func(t *testing.T) { storetest.Linearizable(t, there) })

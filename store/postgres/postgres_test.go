@@ -76,7 +76,12 @@ func TestFlowInTransactions(t *testing.T) { storetest.RunFlowTx(t, joinable) }
 // joinable is a store and a second way into its database.
 func joinable(t *testing.T) storetest.Joinable {
 	url := migrated(t)
-	pool := connect(t, url)
+	return joined(t, url, url)
+}
+
+// joined is a store at one URL, and users' transactions that come by another.
+func joined(t *testing.T, url, users string) storetest.Joinable {
+	pool := connect(t, users)
 	return storetest.Joinable{Store: open(t, url, postgres.Options{}), Concurrent: true, Begin: func() storetest.Tx {
 		tx, err := pool.Begin(t.Context())
 		if err != nil {

@@ -23,23 +23,7 @@ func TestRecordsBehindAPooler(t *testing.T) {
 	})
 }
 
-func TestRecordsInTransactions(t *testing.T) {
-	storetest.RunRecordsTx(t, func(t *testing.T) storetest.Joinable {
-		url := migrated(t)
-		pool := connect(t, url)
-		return storetest.Joinable{Store: open(t, url, postgres.Options{}), Concurrent: true, Begin: func() storetest.Tx {
-			tx, err := pool.Begin(t.Context())
-			if err != nil {
-				t.Error(err)
-			}
-			return storetest.Tx{
-				Join:     tx,
-				Commit:   func() error { return tx.Commit(t.Context()) },
-				Rollback: func() error { return tx.Rollback(t.Context()) },
-			}
-		}}
-	})
-}
+func TestRecordsInTransactions(t *testing.T) { storetest.RunRecordsTx(t, joinable) }
 
 func TestRecordsInTransactionsOfDatabaseSQL(t *testing.T) {
 	storetest.RunRecordsTx(t, func(t *testing.T) storetest.Joinable {

@@ -66,6 +66,7 @@ type lane struct {
 	cost    time.Duration // of that look
 	looking bool          // a look beside the turns is under way
 	owed    bool          // the last claim found too little and did not look
+	awaited bool          // something behind the places becomes claimable
 	backlog bool          // the last claim found all that it asked for
 }
 
@@ -122,7 +123,7 @@ func (s *scans) begin(queue string, kinds []string) *scanned {
 		l.looking = l.looking || c.beside
 	default:
 		c.whole = may && time.Since(l.sweptAt) >= max(s.every, l.rest())
-		c.behind = may && !c.whole && l.mayLook() <= 0
+		c.behind = !c.whole && (l.awaited || may && l.mayLook() <= 0)
 	}
 	for p := range levels {
 		low := l.at[p]
@@ -177,7 +178,7 @@ func (s *scans) end(c *scanned, jobs []job.Job, full bool, now time.Time, took t
 		again = max(l.mayLook(), cheap)
 	}
 	if c.whole || c.behind && !full {
-		l.sweptAt, l.cost = time.Now(), took
+		l.sweptAt, l.cost, l.awaited = time.Now(), took, false
 	}
 	if l.lowered != c.lowered {
 		return again
@@ -248,15 +249,13 @@ func (l *lane) lower(p place) {
 	}
 }
 
-// expect says that something behind the places may become claimable: the next
-// claim looks, unless that is dear.
-func (s *scans) expect() {
+// await says that something behind the places becomes claimable: a claim that
+// finds too little looks for it. Where that is dear, it is owed a look.
+func (s *scans) await() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.lanes {
-		if l.owed = true; l.cost <= dear {
-			l.sweptAt = time.Time{}
-		}
+		l.awaited, l.owed = true, true
 	}
 }
 

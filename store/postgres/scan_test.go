@@ -189,9 +189,10 @@ func TestADearLookIsRareAndBesideTheTurns(t *testing.T) {
 	})
 }
 
-// TestWhatIsExpectedIsLookedFor: a job that stands behind the places is found
-// by the next claim, and meanwhile no worker takes the queue for idle.
-func TestWhatIsExpectedIsLookedFor(t *testing.T) {
+// TestWhatIsAwaitedIsLookedFor: a job that stands behind the places is found by
+// the next claim with room for it, and meanwhile no worker takes the queue for
+// idle.
+func TestWhatIsAwaitedIsLookedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scans{every: time.Second}
 		s.end(s.begin("q", nil), nil, false, time.Now(), 2*time.Millisecond)
@@ -202,9 +203,18 @@ func TestWhatIsExpectedIsLookedFor(t *testing.T) {
 		if from := s.dueFrom([]string{"q"}); !from.IsZero() {
 			t.Errorf("a look is owed, and the next due time is looked for from %s", from)
 		}
-		s.expect()
-		if c := s.begin("q", nil); !c.whole {
-			t.Errorf("%+v, want a look at everything", c)
+		s.await()
+		c := s.begin("q", nil)
+		if c.whole || !c.behind {
+			t.Errorf("%+v, want a look behind before its time", c)
+		}
+		s.end(c, claimed(0, 5, time.Now()), true, time.Now(), 0)
+		if c = s.begin("q", nil); !c.behind {
+			t.Error("a claim that found enough did not look, and nobody does")
+		}
+		s.end(c, nil, false, time.Now(), 2*time.Millisecond)
+		if c = s.begin("q", nil); c.behind {
+			t.Error("looked, and looks again")
 		}
 	})
 }

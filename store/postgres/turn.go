@@ -62,7 +62,7 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 	w.endOrdered()
 	if s.endsKeyed(t.Settles, t.Release) || s.noted.Swap(false) {
 		w.promote()
-		s.scans.expect() // who is promoted was due long ago
+		s.scans.await() // who is promoted was due long ago
 	}
 	w.hold(t.Holds)
 	w.claim(t.Claims)

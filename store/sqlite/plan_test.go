@@ -4,17 +4,16 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/store/storetest"
 )
 
 // plans are how SQLite runs the hot statements, whatever the tables hold.
@@ -116,20 +115,6 @@ var plans = map[string][]string{
 	"group_error": {"SEARCH ebb_dead USING INDEX ebb_dead_group (fingerprint=? AND kind=? AND queue=? AND last_class=? AND cause=? AND ended_at=?)", "SCAN json_each VIRTUAL TABLE"},
 }
 
-// planRows is how many jobs the plans are judged with: EBB_PLAN_ROWS=10000000
-// for the long variant.
-func planRows(t *testing.T) int {
-	text := os.Getenv("EBB_PLAN_ROWS")
-	if text == "" {
-		return 10_000
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 // backlog adds so many plain jobs.
 func backlog(t *testing.T, s *Store, n int) {
 	t.Helper()
@@ -223,7 +208,7 @@ func planOf(t *testing.T, c *conn, name string) []string {
 func TestPlans(t *testing.T) {
 	t.Run("empty", func(t *testing.T) { checkPlans(t, filled(t, 0)) })
 	s := filled(t, 10_000)
-	backlog(t, s, planRows(t)-10_000)
+	backlog(t, s, storetest.PlanRows(t)-10_000)
 	t.Run("full", func(t *testing.T) { checkPlans(t, s) })
 	if _, err := s.DB().ExecContext(t.Context(), "ANALYZE"); err != nil {
 		t.Fatal(err)

@@ -69,29 +69,39 @@ func TestForeignFailuresHaveTheirClass(t *testing.T) {
 	for url := range want {
 		list = append(list, url)
 	}
+	got := firstEvents(t, Options{Name: "foreign", Clock: clock.Scaled{Start: twentyfold().Now(), Factor: 20}}, list)
+	for url, class := range want {
+		if got[url].Class != class {
+			t.Errorf("%s: %q, want %q", url, got[url].Class, class)
+		}
+	}
+}
+
+// firstEvents fetches the URLs and returns what came of each first: its page or
+// its first failure. It stops when it knows of all.
+func firstEvents(t *testing.T, o Options, list []string) map[string]Event {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var mu sync.Mutex
-	got := map[string]string{}
+	got := map[string]Event{}
 	s := memory.New(memory.Config{})
 	defer s.Close()
-	r, err := Open(ctx, Options{
-		Store: s, Name: "foreign", Policy: rapidly(t), Waiver: "a test on loopback", MaxBody: 60_000,
-		Clock: clock.Scaled{Start: twentyfold().Now(), Factor: 20},
-		Observe: func(e Event) {
-			if e.Type != EventRetry && e.Type != EventPage {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if _, known := got[e.URL]; !known {
-				got[e.URL] = e.Class
-			}
-			if len(got) == len(want) {
-				cancel()
-			}
-		},
-	})
+	o.Store, o.Policy, o.Waiver, o.MaxBody = s, rapidly(t), "a test on loopback", 60_000
+	o.Observe = func(e Event) {
+		if e.Type != EventRetry && e.Type != EventPage {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if _, known := got[e.URL]; !known {
+			got[e.URL] = e
+		}
+		if len(got) == len(list) {
+			cancel()
+		}
+	}
+	r, err := Open(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,9 +111,5 @@ func TestForeignFailuresHaveTheirClass(t *testing.T) {
 	if err := r.Run(ctx); err != nil && ctx.Err() == nil {
 		t.Fatal(err)
 	}
-	for url, class := range want {
-		if got[url] != class {
-			t.Errorf("%s: %q, want %q", url, got[url], class)
-		}
-	}
+	return got
 }

@@ -9,12 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/ebbhq/ebb/clock"
-	"github.com/ebbhq/ebb/store/memory"
 )
 
 // nginxConf is a site with everything wrong that an nginx in front of a dying
@@ -179,49 +177,13 @@ func TestNginxFailuresHaveTheirClass(t *testing.T) {
 	for path := range want {
 		list = append(list, site+path)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var mu sync.Mutex
-	got := map[string]string{}
-	var waits time.Duration
-	s := memory.New(memory.Config{})
-	defer s.Close()
-	r, err := Open(ctx, Options{
-		Store: s, Name: "nginx", Policy: rapidly(t), Waiver: "a test on loopback", MaxBody: 60_000, Transport: to,
-		Clock: clock.Scaled{Start: time.Now(), Factor: 20},
-		Observe: func(e Event) {
-			if e.Type != EventRetry && e.Type != EventPage {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			path := strings.TrimPrefix(e.URL, site)
-			if _, known := got[path]; !known {
-				got[path] = e.Class
-				if path == "/down" {
-					waits = e.Delay
-				}
-			}
-			if len(got) == len(want) {
-				cancel()
-			}
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Load(ctx, urls(list...)); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Run(ctx); err != nil && ctx.Err() == nil {
-		t.Fatal(err)
-	}
+	got := firstEvents(t, Options{Name: "nginx", Transport: to, Clock: clock.Scaled{Start: time.Now(), Factor: 20}}, list)
 	for path, class := range want {
-		if got[path] != class {
-			t.Errorf("%.40s: %q, want %q", path, got[path], class)
+		if first := got[site+path].Class; first != class {
+			t.Errorf("%.40s: %q, want %q", path, first, class)
 		}
 	}
-	if waits < 7*time.Second {
+	if waits := got[site+"/down"].Delay; waits < 7*time.Second {
 		t.Errorf("/down is tried again after %s, want 7s and more: its Retry-After", waits)
 	}
 	for _, line := range []string{`"GET /dead HTTP/1.1" 502`, `"GET /hung HTTP/1.1" 504`, `"GET /limited.html HTTP/1.1" 429`, `"GET /drop HTTP/1.1" 444`, `"GET /slow HTTP/1.1" 499`, `"GET /torn HTTP/1.1" 200`, `" 414 `} {
