@@ -88,6 +88,9 @@ type LaneClaim struct {
 	Begin   int // with a Target: so many of the claimed are begun
 }
 
+// LaneName names a lane: its target may be a queue's (QueueTarget).
+type LaneName struct{ Queue, Target string }
+
 // LaneHold keeps a lane, or its retries alone, from discovery until an
 // instant: the gate holds them, and a look would only claim and give back.
 type LaneHold struct {

@@ -139,6 +139,9 @@ type Turned struct {
 	// sorted. Begun is set but for suspects (two crashes or more), which the
 	// worker must Begin one at a time. Those of Lanes follow those of Claims.
 	Claimed []job.Job
+	// Left are the lanes that a discovery took of and left due work in. They
+	// rest from discovery: whoever took of them serves them by name.
+	Left []LaneName
 
 	Swapped []bool // false = the version has moved
 	// Gates are the rows of every target of a claimed job, and of every lost

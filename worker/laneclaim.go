@@ -2,11 +2,9 @@ package worker
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ebbhq/ebb/gate"
-	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
 )
 
@@ -212,15 +210,15 @@ func (l *loop) discover(t *turn, now time.Time) {
 }
 
 // foundLanes sees which lanes may have more than was claimed.
-func (l *loop) foundLanes(t *turn, jobs []job.Job, gates []store.Gate) {
+func (l *loop) foundLanes(t *turn, answer *store.Turned) {
 	la := l.lanes
 	if la == nil || len(t.Lanes) == 0 {
 		return
 	}
 	got := make(map[trackKey]int)
 	in := make(map[string]int)
-	for i := range jobs {
-		if j := &jobs[i]; la.isLane(j) {
+	for i := range answer.Claimed {
+		if j := &answer.Claimed[i]; la.isLane(j) {
 			key := trackKey{j.Queue, j.Target}
 			if j.Target == "" {
 				key.target = store.QueueTarget(j.Queue)
@@ -229,47 +227,33 @@ func (l *loop) foundLanes(t *turn, jobs []job.Job, gates []store.Gate) {
 			in[j.Queue]++
 		}
 	}
-	byName := make(map[trackKey]bool)
 	for _, c := range t.lanes.named {
-		byName[c.track.trackKey] = true
 		// What it gave beyond the limit was discovered.
 		in[c.track.queue] -= min(got[c.track.trackKey], c.limit)
 		if n := c.track; got[n.trackKey] < c.limit {
 			la.shallow(n)
 		}
 	}
+	for _, left := range answer.Left {
+		if n := la.tracks[trackKey{left.Queue, left.Target}]; n != nil {
+			la.deepen(n)
+		}
+	}
 	for _, s := range t.lanes.sought {
-		full := in[s.queue] >= s.limit
-		if full {
+		if in[s.queue] >= s.limit {
 			la.hungry[s.queue] = true
 		}
 		if in[s.queue] == 0 {
 			la.emptyAt = l.machine()
 		}
-		for key, n := range got {
-			if found := la.tracks[key]; key.queue == s.queue && !byName[key] && found != nil && (full || n >= t.roomOf(key.target, gates)) {
-				la.deepen(found)
-			}
-		}
 	}
-	for i := range gates {
-		if b := la.booths[gates[i].Target]; b != nil {
-			b.see(gates[i], l.config.Seed)
+	for i := range answer.Gates {
+		if b := la.booths[answer.Gates[i].Target]; b != nil {
+			b.see(answer.Gates[i], l.config.Seed)
 			l.wakeAt(b)
 		}
 	}
 	l.serve(l.now(), true)
-}
-
-// roomOf is how much a discovery of the turn could take of a target's lane.
-// The answer has the gates as the turn's swaps left them, which is later.
-func (t *turn) roomOf(target string, gates []store.Gate) int {
-	room := rowOf(gates, target).Room
-	i, swapped := slices.BinarySearchFunc(t.lanes.swaps, target, func(b *booth, target string) int { return strings.Compare(b.target, target) })
-	if swapped {
-		room = min(room, t.lanes.rooms[i])
-	}
-	return room
 }
 
 // deepen and shallow note whether a lane may have more in the store.

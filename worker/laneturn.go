@@ -15,7 +15,6 @@ type laneTurn struct {
 	starts []*run   // chosen: they begin if the turn is done as asked
 	ahead  []*run   // marked as begun before they are chosen; the last of Begin
 	swaps  []*booth // of Swaps
-	rooms  []int    // of their gates, as the turn's claims find them: swaps come last
 	named  []named  // lanes claimed by name
 	sought []sought // queues in which lanes are discovered
 	flying int      // starts that had ended when it left
@@ -153,7 +152,6 @@ func (l *loop) swapAll(t *turn, now time.Time) {
 	}
 	slices.SortFunc(t.lanes.swaps, func(a, b *booth) int { return strings.Compare(a.target, b.target) })
 	for _, b := range t.lanes.swaps {
-		t.lanes.rooms = append(t.lanes.rooms, b.row.Room)
 		t.Swaps = append(t.Swaps, b.swap(l.process, now))
 	}
 }

@@ -221,7 +221,7 @@ func (l *loop) turned(t *turn, answer store.Turned, err error) {
 	l.batch++
 	l.turnedLanes(t, &answer)
 	l.claimed(t, answer.Claimed)
-	l.foundLanes(t, answer.Claimed, answer.Gates)
+	l.foundLanes(t, &answer)
 	l.gather(l.running - running)
 }
 

@@ -144,8 +144,8 @@ func (s *sender) run(ctx context.Context) (w *worker.Worker, stop func() error, 
 }
 
 // drain fills the queue and delivers it all: the time ends when every outcome
-// is in the database.
-func (s *sender) drain(ctx context.Context, owner string, n int) (perSecond float64, err error) {
+// is in the database. The receiver tells whether all have come.
+func (s *sender) drain(ctx context.Context, to *receiver, owner string, n int) (perSecond float64, err error) {
 	for range n / endpoints {
 		if _, err := s.hooks.Send(ctx, webhook.Message{Type: "bench.sent", Payload: payloadAt(time.Now()), Owner: owner}); err != nil {
 			return 0, err
@@ -158,7 +158,13 @@ func (s *sender) drain(ctx context.Context, owner string, n int) (perSecond floa
 	}
 	err = w.Quiet(ctx)
 	took := time.Since(begin).Seconds()
-	return float64(n) / took, errors.Join(err, stop())
+	if err = errors.Join(err, stop()); err != nil {
+		return 0, err
+	}
+	if got, err := to.taken(ctx); err != nil || len(got) != n {
+		return 0, errors.Join(err, fmt.Errorf("received %d of %d", len(got), n))
+	}
+	return float64(n) / took, nil
 }
 
 // trickle sends events at a rate and returns when all have arrived.

@@ -130,10 +130,10 @@ func (s *Store) take(v *serving, now time.Time, p *process) bool {
 }
 
 // claimLane serves one lane by name, or discovers some.
-func (s *Store) claimLane(now time.Time, p *process, c store.LaneClaim) []job.Job {
+func (s *Store) claimLane(now time.Time, p *process, c store.LaneClaim) (claimed []job.Job, left []store.LaneName) {
 	q := s.queues[c.Queue]
 	if q == nil || q.paused {
-		return nil
+		return nil, nil
 	}
 	kinds := s.running(c.Kinds)
 	if c.Target == "" {
@@ -141,7 +141,7 @@ func (s *Store) claimLane(now time.Time, p *process, c store.LaneClaim) []job.Jo
 	}
 	l := q.lanes[c.Target]
 	if l == nil {
-		return nil
+		return nil, nil
 	}
 	v := serve(l, kinds, &c)
 	for len(v.claimed) < c.Limit && s.take(v, now, p) {
@@ -159,11 +159,11 @@ func (s *Store) claimLane(now time.Time, p *process, c store.LaneClaim) []job.Jo
 			begun++
 		}
 	}
-	return v.claimed
+	return v.claimed, nil
 }
 
 // discover takes of the lanes that have waited longest, an equal part each.
-func (s *Store) discover(now time.Time, p *process, q *queue, kinds []string, c store.LaneClaim) []job.Job {
+func (s *Store) discover(now time.Time, p *process, q *queue, kinds []string, c store.LaneClaim) (claimed []job.Job, left []store.LaneName) {
 	var found []*serving
 	for _, l := range q.lanes {
 		v := serve(l, kinds, &c)
@@ -181,23 +181,24 @@ func (s *Store) discover(now time.Time, p *process, q *queue, kinds []string, c 
 			open = append(open, v)
 		}
 	}
-	for left := c.Limit; left > 0; {
-		took := left
+	for room := c.Limit; room > 0; {
+		before := room
 		for _, v := range open {
-			if left > 0 && s.take(v, now, p) {
-				left--
+			if room > 0 && s.take(v, now, p) {
+				room--
 			}
 		}
-		if took == left {
+		if before == room {
 			break
 		}
 	}
-	var claimed []job.Job
 	for _, v := range open {
-		v.rest(now)
+		if v.rest(now) {
+			left = append(left, store.LaneName{Queue: c.Queue, Target: v.target})
+		}
 		claimed = append(claimed, v.claimed...)
 	}
-	return claimed
+	return claimed, left
 }
 
 // admits reports whether discovery may take of the lane; one that it may not
@@ -223,17 +224,20 @@ func (s *Store) admits(v *serving, now time.Time) bool {
 	return again.IsZero()
 }
 
-// rest says when the parts are looked at next, after a discovery.
-func (v *serving) rest(now time.Time) {
+// rest says when the parts are looked at next, after a discovery, and whether
+// it leaves anything that is due.
+func (v *serving) rest(now time.Time) (left bool) {
 	for _, p := range v.parts {
 		switch {
 		case p.due(now) == nil:
 			p.look = later(p.look, p.after(now))
 		case len(v.claimed) > 0:
 			p.look = later(p.look, now.Add(store.LaneRest))
+			left = true
 		}
 	}
 	v.fold()
+	return left
 }
 
 // after is when the next job of the part becomes due, none of which is now.

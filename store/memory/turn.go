@@ -60,7 +60,8 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 func (s *Store) turnFlow(t *store.Turn, answer *store.Turned, p *process, now time.Time) {
 	plain := len(answer.Claimed)
 	for _, c := range t.Lanes {
-		answer.Claimed = append(answer.Claimed, s.claimLane(now, p, c)...)
+		claimed, left := s.claimLane(now, p, c)
+		answer.Claimed, answer.Left = append(answer.Claimed, claimed...), append(answer.Left, left...)
 	}
 	asked := map[string]bool{}
 	for i := range answer.Claimed[plain:] {

@@ -23,6 +23,7 @@ type laneTaken struct {
 	jobs   []job.Job
 	lanes  []string
 	places []int64 // of the jobs' claims, or of their lanes in the order of discovery
+	left   []store.LaneName
 }
 
 // hold queues the holds as one statement.
@@ -132,8 +133,15 @@ func (w *turning) discover(c *laneClaiming) {
 	w.query("discover", args, func(r *row) error {
 		taken.places, taken.lanes = append(taken.places, r.number()), append(taken.lanes, r.word())
 		r.flag() // whether it is a retry: the history says so
-		_, err := w.leased(r, taken, c.Limit)
-		return err
+		if _, err := w.leased(r, taken, c.Limit); err != nil {
+			return err
+		}
+		r.next() // the row that it was
+		lane := store.LaneName{Queue: c.Queue, Target: taken.lanes[len(taken.lanes)-1]}
+		if r.flag() && !slices.Contains(taken.left, lane) {
+			taken.left = append(taken.left, lane)
+		}
+		return nil
 	})
 }
 
@@ -187,6 +195,7 @@ func (w *turning) answerLanes() {
 		slices.SortFunc(order, func(a, b int) int {
 			return cmp.Or(cmp.Compare(c.taken.places[a], c.taken.places[b]), compareJobs(&c.taken.jobs[a], &c.taken.jobs[b]))
 		})
+		w.answer.Left = append(w.answer.Left, c.taken.left...)
 		w.store.lastLanes.Store(int64(len(order)))
 		arrange(c.taken.jobs, order)
 		slices.Sort(c.taken.places)     // as the jobs stand now

@@ -34,7 +34,9 @@ func (l *laning) discover(q *queueFacts, c *store.LaneClaim) error {
 	if err := l.handOut(c.Queue, d.open); err != nil {
 		return err
 	}
-	return l.rest(c.Queue, d.open, true)
+	left, err := l.rest(c.Queue, d.open, true)
+	l.left = append(l.left, left...)
+	return err
 }
 
 // shut is a lane that may not be looked at, and until when.
@@ -74,7 +76,8 @@ func (d *discovery) find() (more bool, err error) {
 		}
 		d.open = append(d.open, v)
 	}
-	return len(d.open) < d.asked.Lanes, d.rest(d.asked.Queue, idle, true)
+	_, err = d.rest(d.asked.Queue, idle, true)
+	return len(d.open) < d.asked.Lanes, err
 }
 
 // candidates lists the lanes whose time has come, as many as are wanted, and

@@ -37,6 +37,7 @@ type laning struct {
 	process int64
 	jobs    []job.Job
 	targets map[string]bool // of which a job was claimed
+	left    []store.LaneName
 }
 
 // all does the lane claims, in their order. Neighbours that name lanes of
@@ -97,7 +98,8 @@ func (l *laning) serve(q *queueFacts, claims []store.LaneClaim) error {
 	if err := l.handOut(queue, lanes); err != nil {
 		return err
 	}
-	return l.rest(queue, lanes, false)
+	_, err := l.rest(queue, lanes, false)
+	return err
 }
 
 // openLanes reads which parts the lanes have of those that they may give of, and
@@ -277,23 +279,27 @@ func (t *tx) unwait(queue, target string, p *part) error {
 
 // rest says when discovery looks at the parts next. One that has nothing left
 // to start waits for its next job; one that has some rests, if the lane was
-// discovered and gave anything.
-func (t *tx) rest(queue string, lanes []*serving, discovered bool) error {
+// discovered and gave anything: that lane is left with due work.
+func (t *tx) rest(queue string, lanes []*serving, discovered bool) (left []store.LaneName, err error) {
 	for _, v := range lanes {
+		rests := false
 		for _, p := range v.parts {
-			var err error
 			switch {
 			case p.taken == len(p.rows):
 				err = t.spent(queue, v.target, p)
 			case discovered && v.took > 0:
+				rests = true
 				_, err = t.run("look_after", v.target, queue, p.kind, flag(p.retry), micros(t.instant().Add(store.LaneRest)))
 			}
 			if err != nil {
-				return err
+				return nil, err
 			}
 		}
+		if rests {
+			left = append(left, store.LaneName{Queue: queue, Target: v.target})
+		}
 	}
-	return nil
+	return left, nil
 }
 
 // spent forgets a part that is empty; else nothing of it can start yet.

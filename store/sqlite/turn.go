@@ -79,6 +79,7 @@ func (t *tx) flow(turn *store.Turn, answer *store.Turned) error {
 	} else {
 		answer.Claimed = append(answer.Claimed, l.jobs...)
 	}
+	answer.Left = l.left
 	if answer.Swapped, err = t.swaps(turn.Swaps, l.targets); err != nil || len(l.targets) == 0 {
 		return err
 	}

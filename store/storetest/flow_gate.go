@@ -162,6 +162,7 @@ var gateRules = []flowRule{
 		answer := s.lanes(t0, p, everything)
 		s.same("claimed", seqsOf(answer.Claimed), []int64{seqs[0], seqs[1], seqs[3]})
 		s.same("gates", []any{answer.Gates[0].Room, answer.Gates[1].Room}, []any{2, store.NoLimit})
+		s.same("left", answer.Left, []store.LaneName{{Queue: job.DefaultQueue, Target: "x"}})
 		s.found("the rest after a rest", t0.Add(store.LaneRest), p, seqs[2])
 	}},
 	{"without room a lane rests", func(s *flowScript) {

@@ -51,7 +51,9 @@ var lookRules = []flowRule{
 		seqs := s.add(t0, to("x"), to("x"), to("x"), to("x"))
 		c := everything
 		c.Limit = 1
-		s.same("first", seqsOf(s.lanes(t0, p, c).Claimed), seqs[:1])
+		answer := s.lanes(t0, p, c)
+		s.same("first", seqsOf(answer.Claimed), seqs[:1])
+		s.same("left", answer.Left, []store.LaneName{{Queue: job.DefaultQueue, Target: "x"}})
 		s.found("while it rests", t0.Add(store.LaneRest-time.Microsecond), q)
 		s.same("by name", seqsOf(s.serve(t0, p, "x", 1)), seqs[1:2])
 		s.found("after the rest", t0.Add(store.LaneRest), q, seqs[2:]...)
@@ -59,7 +61,9 @@ var lookRules = []flowRule{
 	{"no rest after a claim that left nothing due behind", func(s *flowScript) {
 		p := s.process(t0)
 		seqs := s.add(t0, to("x"), dueAt(at(0.5)))
-		s.found("first", t0, p, seqs[0])
+		answer := s.lanes(t0, p, everything)
+		s.same("first", seqsOf(answer.Claimed), seqs[:1])
+		s.same("left", len(answer.Left), 0)
 		s.found("second, within the rest of another", at(0.5), p, seqs[1])
 	}},
 	{"a claim by name leaves due jobs to discovery", func(s *flowScript) {

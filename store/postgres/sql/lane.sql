@@ -207,10 +207,12 @@ took AS MATERIALIZED (
 -- Parts that get another look: of shut lanes, of lanes that gave something, and
 -- of those that have nothing to give.
 ended AS MATERIALIZED (
-    SELECT tids, queue_number, target, kind, retrying, priority, look_at, again AS next_at FROM parts WHERE again IS NOT NULL
+    SELECT tids, queue_number, target, kind, retrying, priority, look_at, again AS next_at, false AS rests
+      FROM parts WHERE again IS NOT NULL
     UNION ALL
     SELECT tids, queue_number, target, kind, retrying, priority, look_at,
-           CASE WHEN left_at <= (SELECT now FROM clock) THEN (SELECT now FROM clock) + /*rest*/ ELSE left_at END
+           CASE WHEN left_at <= (SELECT now FROM clock) THEN (SELECT now FROM clock) + /*rest*/ ELSE left_at END,
+           left_at <= (SELECT now FROM clock)
       FROM (SELECT *, /*left*/ AS left_at
               FROM (SELECT got.tids, got.queue_number, got.target, got.kind, got.retrying, got.priority, got.look_at,
                            coalesce((SELECT rows FROM took t WHERE t.lane = got.target AND t.kind = got.kind
@@ -227,7 +229,7 @@ told AS MATERIALIZED (
     SELECT set_config('ebb.lanes', (coalesce(nullif(current_setting('ebb.lanes', true), ''), '{}')::text[] || array_agg(DISTINCT lane))::text, true)
       FROM took
 )
-SELECT taken.* FROM taken CROSS JOIN told
+SELECT taken.*, coalesce(taken.lane IN (SELECT target FROM ended WHERE rests), false) FROM taken CROSS JOIN told
 
 -- name: hold
 -- $1 process, then $2 queues, $3 targets, $4 whether retries alone, $5 until.
