@@ -153,7 +153,11 @@ func (l *loop) claimOf(n *track, free int, now time.Time) (limit, begin, room in
 	if l.lanes.busy() {
 		worth, soon = held+left, soon+n.ended
 	}
-	limit = min(idle+2*n.ended, worth) + room - len(n.runs)
+	limit = min(idle+2*n.ended, worth) + room
+	if l.lanes.busy() { // what runs now will have ended when the claim comes back
+		limit = max(limit, min(2*worth-n.active, worth+2*n.ended))
+	}
+	limit -= len(n.runs)
 	return limit, min(limit, soon), room
 }
 

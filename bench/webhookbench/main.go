@@ -37,6 +37,7 @@ func main() { command.Main("webhookbench", run) }
 func run(ctx context.Context) (err error) {
 	fast := flag.Bool("quick", false, "a short run to try the benchmark itself; its figures mean little")
 	record := flag.String("record", "", "file whose section bench:webhook is replaced by the result")
+	only := flag.Int("drain", 0, "drain so many deliveries on each database and nothing else, for a profile")
 	rounds := flag.Int("rounds", 0, "interleaved rounds; 0 = the plan's")
 	on := flag.String("on", "sqlite,postgres", "databases to run on")
 	profile := flag.String("profile", "", "write a processor profile of the run to this file")
@@ -51,6 +52,9 @@ func run(ctx context.Context) (err error) {
 	}
 	if *rounds > 0 {
 		b.plan.rounds = *rounds
+	}
+	if *only > 0 {
+		return command.Scratch("webhook", func(dir string) error { return drainOnly(ctx, dir, strings.Split(*on, ","), *only, *profile) })
 	}
 	stop, err := command.Profile(*profile)
 	if err != nil {

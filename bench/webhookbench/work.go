@@ -146,11 +146,22 @@ func (s *sender) run(ctx context.Context) (w *worker.Worker, stop func() error, 
 // drain fills the queue and delivers it all: the time ends when every outcome
 // is in the database. The receiver tells whether all have come.
 func (s *sender) drain(ctx context.Context, to *receiver, owner string, n int) (perSecond float64, err error) {
+	if err := s.fill(ctx, owner, n); err != nil {
+		return 0, err
+	}
+	return s.empty(ctx, to, n)
+}
+
+func (s *sender) fill(ctx context.Context, owner string, n int) error {
 	for range n / endpoints {
 		if _, err := s.hooks.Send(ctx, webhook.Message{Type: "bench.sent", Payload: payloadAt(time.Now()), Owner: owner}); err != nil {
-			return 0, err
+			return err
 		}
 	}
+	return nil
+}
+
+func (s *sender) empty(ctx context.Context, to *receiver, n int) (perSecond float64, err error) {
 	begin := time.Now()
 	w, stop, err := s.run(ctx)
 	if err != nil {

@@ -49,17 +49,22 @@ parts AS MATERIALIZED (
      GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
     HAVING least(a.most, CASE WHEN l.retrying THEN a.retries ELSE a.firsts END) > 0
 ),
+-- By itself: where rows stands in one query with what is made of it, the
+-- planner looks for them once for each place.
+locked AS MATERIALIZED (
+    SELECT p.*,
+           ARRAY (SELECT ctid
+                    FROM ebb_job
+                   WHERE /*of_part*/ AND (due_at, seq) > (p.low_at, p.low_seq)
+                     AND due_at <= (SELECT now FROM clock) AND /*startable*/
+                   ORDER BY due_at, seq
+                   LIMIT least(p.most, p.own)
+                     FOR UPDATE SKIP LOCKED) AS rows
+      FROM parts p
+),
 got AS MATERIALIZED (
     SELECT *, cardinality(rows) AS found, count(*) OVER (PARTITION BY n) = 1 AND (begins = 0 OR begins >= cardinality(rows)) AS whole
-      FROM (SELECT p.*,
-                   ARRAY (SELECT ctid
-                            FROM ebb_job
-                           WHERE /*of_part*/ AND (due_at, seq) > (p.low_at, p.low_seq)
-                             AND due_at <= (SELECT now FROM clock) AND /*startable*/
-                           ORDER BY due_at, seq
-                           LIMIT least(p.most, p.own)
-                             FOR UPDATE SKIP LOCKED) AS rows
-              FROM parts p) AS found
+      FROM locked
 ),
 -- Of a lane that has one part, which begins as a whole or not at all, all that
 -- is found is taken: there is nothing to rank.
