@@ -17,6 +17,7 @@ import (
 	"github.com/ebbhq/ebb/access"
 	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/work/document"
 	"github.com/ebbhq/ebb/work/fetch"
@@ -47,6 +48,11 @@ type Config struct {
 	RunCommands bool
 	// Campaigns are runs in an order; nil as above.
 	Campaigns campaign.Ops
+	// Policies are those that a simulation may name.
+	Policies []policy.Policy
+	// MaxSimulation is how long one simulation may take, in machine time.
+	// Default 15 s.
+	MaxSimulation time.Duration
 	// Reserved are the kinds of the server's own workloads: their routes
 	// enqueue them, and a job of one by itself takes the scope admin.
 	Reserved []string
@@ -73,6 +79,8 @@ type server struct {
 	routes []route
 	cross  *http.CrossOriginProtection
 	full   atomic.Bool // the last write that failed found no room on the disk
+
+	playing chan struct{} // bounds the simulations at a time
 }
 
 // New returns the handler of /v1/*, /openapi.json, /healthz and /readyz.
@@ -83,13 +91,16 @@ func New(c Config) (http.Handler, error) {
 	if c.MaxBody <= 0 {
 		c.MaxBody = DefaultMaxBody
 	}
+	if c.MaxSimulation <= 0 {
+		c.MaxSimulation = 15 * time.Second
+	}
 	if c.Clock == nil {
 		c.Clock = clock.System{}
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	s := &server{Config: c, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection()}
+	s := &server{Config: c, mux: http.NewServeMux(), cross: http.NewCrossOriginProtection(), playing: make(chan struct{}, maxPlaying)}
 	s.routes = s.table()
 	for i := range s.routes {
 		r := &s.routes[i]
@@ -132,7 +143,7 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 func (s *server) table() []route {
 	var all []route
 	for _, part := range [][]route{
-		s.jobRoutes(), s.queueRoutes(), s.kindRoutes(), s.targetRoutes(), s.periodicRoutes(), s.deadRoutes(), s.policyRoutes(), s.tokenRoutes(), s.leaseRoutes(), s.endpointRoutes(), s.eventRoutes(), s.deliveryRoutes(), s.documentRoutes(), s.fetchRoutes(),
+		s.jobRoutes(), s.queueRoutes(), s.kindRoutes(), s.targetRoutes(), s.periodicRoutes(), s.deadRoutes(), s.policyRoutes(), s.simulationRoutes(), s.tokenRoutes(), s.leaseRoutes(), s.endpointRoutes(), s.eventRoutes(), s.deliveryRoutes(), s.documentRoutes(), s.fetchRoutes(),
 	} {
 		all = append(all, part...)
 	}

@@ -57,7 +57,7 @@ func (s *server) document() ([]byte, error) {
 var nouns = map[string]string{
 	"jobs": "pieces of work", "recent": "how jobs ended lately", "workers": "processes that run jobs", "queues": "where jobs wait", "kinds": "what handles jobs", "targets": "whom jobs call, and what guards them",
 	"periodics": "schedules that enqueue", "dead": "jobs that failed for good, or wait for a person", "redrives": "orders to queue them again",
-	"policies": "what is promised", "audit": "who ordered what", "tokens": "who may ask", "leases": "work for workers of any language",
+	"policies": "what is promised", "simulations": "what policies would do", "audit": "who ordered what", "tokens": "who may ask", "leases": "work for workers of any language",
 	"endpoints": "where webhooks go", "events": "what webhooks tell", "deliveries": "events on their way to endpoints",
 	"fetches": "many pages, fetched until the account adds up", "documents": "documents on their way through a model",
 	"runs": "long processes, restarted until they are done and proven", "campaigns": "runs of many sources, one after the other",

@@ -36,7 +36,7 @@ func (s schemas) of(t reflect.Type) object {
 		return object{"type": "number"}
 	case reflect.Int, reflect.Int32:
 		return object{"type": "integer"}
-	case reflect.Int64:
+	case reflect.Int64, reflect.Uint64:
 		return object{"type": "integer", "format": "int64"}
 	case reflect.String:
 		return object{"type": "string"}
@@ -55,6 +55,9 @@ func (s schemas) ref(t reflect.Type) object {
 	if _, work, ok := strings.Cut(t.PkgPath(), "/work/"); ok { // a workload's own Attempt is another than a job's
 		work = path.Base(work)
 		name = strings.ToUpper(work[:1]) + work[1:] + name
+	}
+	if strings.Contains(t.PkgPath(), "/simulate") { // a simulation's Result is not a job's
+		name = "Simulation" + strings.TrimPrefix(name, "Told")
 	}
 	to := object{"$ref": "#/components/schemas/" + name}
 	if _, ok := s[name]; ok {

@@ -167,7 +167,7 @@ func (a *app) assemble(on site, secure, loopback bool) (*service, error) {
 		return nil, err
 	}
 	v.work = append(v.work, workload{name: "audit", run: counted.run})
-	asks := api.Config{Ops: on.ops, Keeper: v.keeper, Records: s, Leases: v.leases, Ready: v.ready(s), Log: log, Version: currentVersion()}
+	asks := api.Config{Ops: on.ops, Keeper: v.keeper, Records: s, Leases: v.leases, Policies: policies, Ready: v.ready(s), Log: log, Version: currentVersion()}
 	looks := console.Config{Ops: on.ops, Keeper: v.keeper, Policies: policies, Secure: secure, Log: log}
 	for _, w := range v.work {
 		t.Registry().MustRegister(w.collectors...)

@@ -7,13 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ebbhq/ebb/simulate"
 	"github.com/ebbhq/ebb/simulate/file"
 	"github.com/ebbhq/ebb/simulate/report"
 	"github.com/ebbhq/ebb/simulate/scenario"
@@ -114,43 +112,10 @@ func (a *app) plays(s *file.File, f simulateFlags) (plays []file.Variant, from, 
 	if f.caller != "" {
 		return nil, 0, 0, usage(errors.New("simulate: --caller says whose policy --policy replaces"), "ebb simulate SCENARIO --policy FILE#NAME --caller "+f.caller)
 	}
-	if len(s.Variants) == 0 && len(f.variants) == 0 {
-		return []file.Variant{{Name: s.Scenario.Name, Scenario: s.Scenario}}, 0, 0, nil
-	}
-	plays = s.Variants
-	if len(f.variants) > 0 {
-		plays = nil
-		for _, name := range f.variants {
-			v, ok := s.Variant(name)
-			if !ok {
-				return nil, 0, 0, usage(fmt.Errorf("simulate: %s has no variant %q; it has: %s", s.Scenario.Name, name, variantNames(s)), "ebb simulate "+s.Scenario.Name)
-			}
-			plays = append(plays, v)
-		}
-	}
-	for i, p := range plays {
-		switch p.Name {
-		case s.Compare.From:
-			from = i
-		case s.Compare.To:
-			to = i
-		}
-	}
-	if len(plays) == 2 && from == to {
-		from, to = 0, 1
+	if plays, from, to, err = s.Plays(f.variants); err != nil {
+		return nil, 0, 0, usage(fmt.Errorf("simulate: %w", err), "ebb simulate "+s.Scenario.Name)
 	}
 	return plays, from, to, nil
-}
-
-func variantNames(s *file.File) string {
-	var names []string
-	for _, v := range s.Variants {
-		names = append(names, v.Name)
-	}
-	if names == nil {
-		return "none"
-	}
-	return strings.Join(names, ", ")
 }
 
 // withPolicies runs the scenario under the policies of the command line.
@@ -187,21 +152,10 @@ func (a *app) withPolicy(s *file.File, ref, caller string) (file.Variant, error)
 	if e, err = a.effective(e); err != nil {
 		return file.Variant{}, err
 	}
-	v := file.Variant{Name: e.Policy.Name, Scenario: s.Scenario}
-	v.Scenario.Callers = append([]simulate.Caller(nil), s.Scenario.Callers...)
-	var names, replaced []string
-	for i := range v.Scenario.Callers {
-		c := &v.Scenario.Callers[i]
-		names = append(names, c.Name)
-		if caller == "" || caller == c.Name {
-			c.Policy = e.Policy
-			replaced = append(replaced, c.Name)
-		}
+	v, err := s.With(e.Policy, ref, caller)
+	if err != nil {
+		return v, usage(fmt.Errorf("simulate: %w", err), "ebb simulate "+s.Scenario.Name+" --caller "+s.Scenario.Callers[0].Name)
 	}
-	if replaced == nil {
-		return v, usage(fmt.Errorf("simulate: %s has no caller %q; it has: %s", s.Scenario.Name, caller, strings.Join(names, ", ")), "ebb simulate "+s.Scenario.Name+" --caller "+names[0])
-	}
-	v.About = fmt.Sprintf("policy %s of %s", ref, strings.Join(replaced, ", "))
 	return v, nil
 }
 
