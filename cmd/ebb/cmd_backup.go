@@ -68,12 +68,18 @@ not be done; 2 wrong usage.`,
 	return c
 }
 
+// ownDatabase is the database that a command works on, which no server can do
+// for it.
+func (a *app) ownDatabase(c *cobra.Command) (database, error) {
+	if at, ok := a.server(); ok {
+		return database{}, usage(fmt.Errorf("%s: works on the database itself, and EBB_URL names a server: %s", c.CommandPath(), at), c.CommandPath()+" --db URL, with the server's own database")
+	}
+	return a.database()
+}
+
 // fileDatabase is the SQLite database that a command copies by itself.
 func (a *app) fileDatabase(c *cobra.Command, tool string) (database, error) {
-	if at, ok := a.server(); ok {
-		return database{}, usage(fmt.Errorf("%s: works on the database itself, and EBB_URL names a server: %s", c.CommandPath(), at), c.CommandPath()+" --db sqlite:PATH … on the server's machine")
-	}
-	db, err := a.database()
+	db, err := a.ownDatabase(c)
 	if err != nil {
 		return database{}, err
 	}

@@ -24,7 +24,7 @@ func (a *app) migrateUpCommand() *cobra.Command {
 		Short:   "Move the schema to the newest",
 		Example: "  ebb migrate up --db postgres://ebb@localhost/ebb",
 		Args:    exactly(),
-		RunE:    func(c *cobra.Command, _ []string) error { return a.migrate(c.Context(), up, true) },
+		RunE:    func(c *cobra.Command, _ []string) error { return a.migrate(c, up, true) },
 	}
 }
 
@@ -37,7 +37,7 @@ func (a *app) migrateDownCommand() *cobra.Command {
 with everything in them, so a database that holds jobs is refused without --yes.`,
 		Example: "  ebb migrate down --db sqlite:ebb.db --yes",
 		Args:    exactly(),
-		RunE:    func(c *cobra.Command, _ []string) error { return a.migrate(c.Context(), down, yes) },
+		RunE:    func(c *cobra.Command, _ []string) error { return a.migrate(c, down, yes) },
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "also where jobs are lost with it")
 	return c
@@ -49,7 +49,7 @@ func (a *app) migrateStatusCommand() *cobra.Command {
 		Short:   "Show the steps of the schema and when they were applied",
 		Example: "  ebb migrate status\n  ebb migrate status --json",
 		Args:    exactly(),
-		RunE:    func(c *cobra.Command, _ []string) error { return a.migrate(c.Context(), status, true) },
+		RunE:    func(c *cobra.Command, _ []string) error { return a.migrate(c, status, true) },
 	}
 }
 
@@ -75,8 +75,9 @@ func (a *app) migrateSQLCommand() *cobra.Command {
 	}
 }
 
-func (a *app) migrate(ctx context.Context, way direction, sure bool) error {
-	db, err := a.database()
+func (a *app) migrate(c *cobra.Command, way direction, sure bool) error {
+	ctx := c.Context()
+	db, err := a.ownDatabase(c)
 	if err != nil {
 		return err
 	}
