@@ -70,6 +70,10 @@ type Service struct {
 
 	mu        sync.Mutex
 	pipelines map[string]*ready // by hash
+
+	suspects chan struct{} // a job may have been left behind its document
+	mending  sync.Mutex
+	mendedTo time.Time // jobs that ended before were looked at
 }
 
 // provider is one that can be asked.
@@ -104,7 +108,7 @@ func New(c Config) (*Service, error) {
 	}
 	s := &Service{
 		store: c.Store, ops: c.Ops, settings: settings, clock: c.Clock, ownClock: own, log: c.Log,
-		providers: map[string]*provider{}, pipelines: map[string]*ready{}, meter: newMeter(),
+		providers: map[string]*provider{}, pipelines: map[string]*ready{}, meter: newMeter(), suspects: make(chan struct{}, 1),
 	}
 	s.buckets.open = c.Open
 	s.scribe.records = c.Store

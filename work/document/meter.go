@@ -67,8 +67,10 @@ func (m *meter) refused(provider, reason string, kept bool) {
 	}
 }
 
-// Observe counts what becomes of documents; it is an observer of the worker.
+// Observe counts what becomes of documents, and hears when a job may have been
+// left behind its document; it is an observer of the worker.
 func (s *Service) Observe(e worker.Event) {
+	s.suspect(e)
 	if e.What != worker.Settled || e.Job.Kind != Kind {
 		return
 	}

@@ -65,6 +65,11 @@ func (s *Service) requeue(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	if d.State == job.Succeeded && d.Job != "" { // perhaps its job does not know
+		if left, err := s.leftBehind(ctx, d.Job); err != nil || left {
+			return err
+		}
+	}
 	if d.State != job.Failed && d.State != job.Parked {
 		return fmt.Errorf("document: %s: is %s: %w", id, d.State, engine.ErrState)
 	}
@@ -73,6 +78,22 @@ func (s *Service) requeue(ctx context.Context, id string) error {
 		return err
 	}
 	return s.enqueueAnew(ctx, id)
+}
+
+// leftBehind mends the job of a document that is done; false if it knows.
+func (s *Service) leftBehind(ctx context.Context, id string) (bool, error) {
+	seq, err := job.ParseID(id)
+	if err != nil {
+		return false, nil //nolint:nilerr // it was never linked to one
+	}
+	j, err := s.store.Job(ctx, seq)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil // kept no longer
+	}
+	if err != nil || j.State != job.Failed && j.State != job.Parked {
+		return false, err
+	}
+	return s.mend(ctx, &j)
 }
 
 // enqueueAnew gives a document a new job where the old one was kept no longer.

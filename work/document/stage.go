@@ -63,6 +63,9 @@ func (s *Service) Handle(ctx context.Context, t *worker.Task) error {
 		return err
 	}
 	if w.row.DoneAt.IsZero() {
+		if err := w.equip(ctx); err != nil {
+			return err
+		}
 		j := t.Job()
 		w.row.Job = j.ID()
 		w.number, w.fresh = t.Start(), startsBefore(&j.History)
@@ -98,13 +101,19 @@ func (s *Service) begin(ctx context.Context, given []byte) (*start, error) {
 	if w.version == 0 {
 		return nil, errCorrupt(rowKind, w.id, store.ErrNotFound)
 	}
-	if w.pipeline, err = s.prepared(ctx, w.row.Pipeline); err != nil {
-		return nil, err
-	}
-	if w.provider = s.providers[w.pipeline.provider]; w.provider == nil {
-		return nil, failure.New(failure.Rejected, ReasonProvider, fmt.Errorf("document: provider %q: the configuration of this server has none of that name", w.pipeline.provider))
-	}
 	return w, nil
+}
+
+// equip finds what the stages need. A document that is done needs none of it,
+// whatever became of its provider since.
+func (w *start) equip(ctx context.Context) (err error) {
+	if w.pipeline, err = w.prepared(ctx, w.row.Pipeline); err != nil {
+		return err
+	}
+	if w.provider = w.providers[w.pipeline.provider]; w.provider == nil {
+		return failure.New(failure.Rejected, ReasonProvider, fmt.Errorf("document: provider %q: the configuration of this server has none of that name", w.pipeline.provider))
+	}
+	return nil
 }
 
 // prepared returns the pipeline of that hash.

@@ -155,25 +155,3 @@ func (s *Service) sum(ctx context.Context, kind, from, to string, into map[strin
 		}
 	}
 }
-
-// foldEvery is how often calls are added up into days.
-const foldEvery = time.Minute
-
-// Run does the upkeep until the context ends.
-func (s *Service) Run(ctx context.Context) error {
-	t := time.NewTicker(foldEvery)
-	defer t.Stop()
-	for {
-		for more := true; more && ctx.Err() == nil; {
-			var err error
-			if more, err = s.Fold(ctx); err != nil && ctx.Err() == nil {
-				s.log.Warn("document: accounts: tried again in a minute", "error", err)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-		}
-	}
-}
