@@ -54,7 +54,7 @@ func (s *server) filter(r *http.Request) (engine.Filter, error) {
 	word := func(key string) string { return strings.TrimSpace(q.Get(key)) }
 	f := engine.Filter{
 		State: job.State(word("state")), Kind: word("kind"), Queue: word("queue"), Target: word("target"),
-		Class: word("class"), Fingerprint: word("fingerprint"), Batch: word("batch"), Key: word("key"),
+		Class: word("class"), Cause: job.Cause(word("cause")), Fingerprint: word("fingerprint"), Batch: word("batch"), Key: word("key"),
 	}
 	if own := queues(r); own != nil && f.Queue == "" {
 		f.Queue = own[0]
@@ -71,7 +71,7 @@ func query(f engine.Filter) url.Values {
 	v := url.Values{}
 	for key, value := range map[string]string{
 		"state": string(f.State), "kind": f.Kind, "queue": f.Queue, "target": f.Target,
-		"class": f.Class, "fingerprint": f.Fingerprint, "batch": f.Batch, "key": f.Key,
+		"class": f.Class, "cause": string(f.Cause), "fingerprint": f.Fingerprint, "batch": f.Batch, "key": f.Key,
 	} {
 		if value != "" {
 			v.Set(key, value)

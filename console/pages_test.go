@@ -101,7 +101,7 @@ func TestEmptyPages(t *testing.T) {
 	s := open(t)
 	s.page(200, "/", "No queue yet", "No dead letters.")
 	s.page(200, "/jobs", "No job matches.")
-	s.page(200, "/dead", "No job matches.")
+	s.page(200, "/dead", "No dead letters.")
 	s.page(200, "/queues", "No queue yet")
 	s.page(200, "/targets", "No target")
 	s.page(200, "/audit", "Nobody has ordered anything yet.")
@@ -133,6 +133,23 @@ func TestOverviewAndLists(t *testing.T) {
 	if strings.Contains(s.page(200, "/jobs/"+dead), "<form method=\"post\" action=\"/jobs/") {
 		t.Error("without sessions there is a form that acts")
 	}
+}
+
+// A dead letter that no start failed has no error to name its group and no
+// fingerprint to find it by.
+func TestDeadWithoutAStart(t *testing.T) {
+	s := open(t)
+	id := s.add(engine.NewJob{Kind: "mail", DeadlineAt: s.clock.Now().Add(time.Minute)})
+	s.clock.Advance(time.Hour)
+	s.work(job.DefaultQueue, fatal)
+	group := `<a href="/dead?cause=expired&amp;kind=mail&amp;queue=default">no start failed: expired</a>`
+	s.page(200, "/", group)
+	s.page(200, "/dead", group, `<td class="wrap"><span class="soft">–</span></td>`)
+	s.page(200, "/dead?cause=expired&kind=mail&queue=default", "failed · queue default · kind mail · cause expired", "/jobs/"+id)
+	if text := s.page(200, "/dead?cause=fatal"); strings.Contains(text, id) {
+		t.Errorf("the filter lets another cause through: %s", text)
+	}
+	s.page(200, "/jobs/"+id, "It was never started.")
 }
 
 func TestJobPage(t *testing.T) {

@@ -31,6 +31,9 @@ function swap(part, next) {
   if (at >= 0) part.querySelectorAll(moved)[at]?.focus({ preventScroll: true });
 }
 
+// On a narrow screen the entry of this page may be beyond the edge.
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 let asking = false;
 async function refresh() {
   if (asking || document.hidden || parts.some((p) => p.contains(document.activeElement) && !document.activeElement.matches(moved)) || String(getSelection()) !== "") return;
