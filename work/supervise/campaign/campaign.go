@@ -86,7 +86,9 @@ type Config struct {
 type Service struct {
 	store    store.Store
 	runs     *supervise.Service
+	own      []policy.Policy // beside the presets
 	policies map[string]*policy.Policy
+	batch    int // how many runs a transaction writes
 }
 
 // Ops is what can be asked of campaigns. *Service answers. Orders are plans
@@ -107,7 +109,7 @@ func New(c Config) (*Service, error) {
 	if c.Store == nil || c.Runs == nil {
 		return nil, errors.New("campaign: Store and Runs are required")
 	}
-	s := &Service{store: c.Store, runs: c.Runs, policies: map[string]*policy.Policy{}}
+	s := &Service{store: c.Store, runs: c.Runs, own: c.Policies, policies: map[string]*policy.Policy{}, batch: batchSize}
 	for _, name := range policy.PresetNames() {
 		p := policy.MustPreset(name)
 		s.policies[name] = &p

@@ -178,7 +178,7 @@ func (d *document) source(c *Campaign, s *Source, at string) {
 		d.wrong(at, "command", "nothing to run; a command here, or one for all sources")
 		return
 	}
-	spec, err := c.RunSpec(s.Name, 2000)
+	spec, err := c.runSpec(s, 2000)
 	if err != nil {
 		d.wrong(at, "run", "%v", err)
 		return
@@ -219,9 +219,13 @@ func (c *Campaign) RunSpec(source string, year int) (supervise.Spec, error) {
 	if !ok {
 		return supervise.Spec{}, fmt.Errorf("campaign %s: no source %q", c.Name, source)
 	}
+	return c.runSpec(s, year)
+}
+
+func (c *Campaign) runSpec(s *Source, year int) (supervise.Spec, error) {
 	spec := s.Spec
 	inherit(reflect.ValueOf(&spec).Elem(), reflect.ValueOf(&c.Spec).Elem())
-	spec.Version, spec.Name = 1, RunOf(source, year)
+	spec.Version, spec.Name = 1, RunOf(s.Name, year)
 	if s.Dir == "" {
 		spec.Dir = filepath.Join(c.Dir, spec.Name)
 	}
@@ -229,7 +233,7 @@ func (c *Campaign) RunSpec(source string, year int) (supervise.Spec, error) {
 		spec.Cwd = ""
 	}
 	if spec.Success.Against == "" {
-		spec.Success.Against = RunOf(source, year-1)
+		spec.Success.Against = RunOf(s.Name, year-1)
 	}
 	if err := c.compose(&spec, s, year); err != nil {
 		return spec, err

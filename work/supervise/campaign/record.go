@@ -123,9 +123,9 @@ func decode(rec *store.Record) (*record, error) {
 	return r, nil
 }
 
-// keep writes a record in place of the version that was read, with a row of
+// keep writes a record in place of the version that was read, with rows of
 // the audit. ErrBusy if somebody else was faster.
-func (s *Service) keep(ctx context.Context, now time.Time, r *record, audit store.AuditRow) error {
+func (s *Service) keep(ctx context.Context, now time.Time, r *record, audit ...store.AuditRow) error {
 	if n := len(r.Recoveries); n > keptRecoveries {
 		r.Recoveries = r.Recoveries[n-keptRecoveries:]
 	}
@@ -134,10 +134,12 @@ func (s *Service) keep(ctx context.Context, now time.Time, r *record, audit stor
 		return err
 	}
 	id := ID(r.Name, r.Year)
-	audit.What = id
+	for i := range audit {
+		audit[i].What = id
+	}
 	_, err = s.store.Write(ctx, now, store.Write{
 		Puts:  []store.Record{{Kind: recordKind, ID: id, Version: r.version, Body: body}},
-		Audit: []store.AuditRow{audit},
+		Audit: audit,
 	})
 	if errors.Is(err, store.ErrConflict) {
 		return fmt.Errorf("campaign %s: %w", id, ErrBusy)

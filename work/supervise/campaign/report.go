@@ -2,13 +2,12 @@ package campaign
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/ebbhq/ebb/job"
-	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/work/supervise"
 )
 
@@ -53,11 +52,16 @@ func (s *Service) Report(ctx context.Context, now time.Time, name string) (Repor
 		return Report{}, err
 	}
 	out := Report{Campaign: st.Campaign, At: now.UTC(), Complete: true}
+	var against []string
 	for i := range st.Sources {
-		o, err := s.reportOf(ctx, &st.Sources[i])
-		if err != nil {
-			return out, err
-		}
+		against = append(against, st.Sources[i].Run.Spec.Success.Against)
+	}
+	last, err := s.look(ctx, slices.DeleteFunc(against, func(name string) bool { return name == "" }))
+	if err != nil {
+		return out, err
+	}
+	for i := range st.Sources {
+		o := reportOf(&st.Sources[i], last)
 		switch o.State {
 		case job.Succeeded:
 		case job.Queued, job.Running:
@@ -73,7 +77,7 @@ func (s *Service) Report(ctx context.Context, now time.Time, name string) (Repor
 	return out, nil
 }
 
-func (s *Service) reportOf(ctx context.Context, o *SourceStatus) (SourceReport, error) {
+func reportOf(o *SourceStatus, years map[string]*found) SourceReport {
 	run := &o.Run
 	r := SourceReport{
 		Place: o.Place, Source: o.Source, Run: run.Name, State: run.State, Cause: run.Cause, Error: run.Error, Units: run.Units, Counter: run.Counter,
@@ -85,16 +89,11 @@ func (s *Service) reportOf(ctx context.Context, o *SourceStatus) (SourceReport, 
 		}
 		r.Reasons[reasonOf(&run.Restarts[i])]++
 	}
-	if against := run.Spec.Success.Against; against != "" && against != run.Name {
-		last, err := s.runs.Show(ctx, against)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return r, err
-		}
-		if r.Last = last.Status.LastUnits; r.Last > 0 {
-			r.Coverage = float64(r.Units) / float64(r.Last)
-		}
+	if last := years[run.Spec.Success.Against]; last != nil && last.Name != run.Name && last.Status.LastUnits > 0 {
+		r.Last = last.Status.LastUnits
+		r.Coverage = float64(r.Units) / float64(r.Last)
 	}
-	return r, nil
+	return r
 }
 
 func reasonOf(r *supervise.Restart) string {

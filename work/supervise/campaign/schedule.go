@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/ebbhq/ebb/job"
@@ -39,8 +37,10 @@ type Step struct {
 	Command  string    `json:"command"`
 	Text     string    `json:"text,omitempty"`
 
-	spec supervise.Spec
-	sum  string
+	spec   supervise.Spec
+	sum    string // of the spec
+	before string // the sum that a change replaces
+	fresh  bool   // no run of the name was ever there
 }
 
 // Plan is what scheduling a campaign does, or did.
@@ -100,45 +100,6 @@ func (c *Campaign) policy() string {
 	return c.Policy
 }
 
-// schedule writes the record first: whoever finds runs missing after a crash
-// queues them with the times that it holds.
-func (s *Service) schedule(ctx context.Context, now time.Time, actor string, r *record, plan *Plan, limits Limits) error {
-	r.Policy, r.Limits, r.Sources = plan.Policy, limits, nil
-	var subs []supervise.Submission
-	var words []string
-	for i := range plan.Steps {
-		st := &plan.Steps[i]
-		r.Sources = append(r.Sources, planned{Name: st.Source, Run: st.Run, QueuedAt: st.QueuedAt, Sum: st.sum})
-		if st.Action != Keep {
-			words = append(words, string(st.Action)+" "+st.Run)
-		}
-		if st.Action == Enqueue {
-			subs = append(subs, supervise.Submission{Spec: st.spec, Queue: r.Queue, DueAt: st.QueuedAt, Actor: actor})
-		}
-	}
-	if err := s.keep(ctx, now, r, store.AuditRow{Actor: actor, Act: "campaign.schedule", Detail: strings.Join(words, ", ")}); err != nil {
-		return err
-	}
-	if err := s.store.StrictQueue(ctx, r.Queue, true); err != nil {
-		return fmt.Errorf("campaign %s: queue %s: %w", plan.Campaign, r.Queue, err)
-	}
-	if len(subs) > 0 {
-		if _, err := s.runs.Submit(ctx, now, subs...); err != nil {
-			return fmt.Errorf("campaign %s: %w", plan.Campaign, err)
-		}
-	}
-	for i := range plan.Steps {
-		if st := &plan.Steps[i]; st.Action == Change {
-			state, err := s.runs.Change(ctx, now, actor, st.spec)
-			if err != nil {
-				return fmt.Errorf("campaign %s: %w", plan.Campaign, err)
-			}
-			st.State = state
-		}
-	}
-	return nil
-}
-
 // steps says what is to be done about each source.
 func (s *Service) steps(ctx context.Context, now time.Time, c *Campaign, r *record) ([]Step, error) {
 	due := r.times(c, now)
@@ -146,10 +107,20 @@ func (s *Service) steps(ctx context.Context, now time.Time, c *Campaign, r *reco
 	for i := range r.Sources {
 		before[r.Sources[i].Name] = &r.Sources[i]
 	}
+	names := make([]string, len(c.Sources))
+	declared := make(map[string]bool, len(c.Sources))
+	for i := range c.Sources {
+		names[i], declared[c.Sources[i].Name] = RunOf(c.Sources[i].Name, r.Year), true
+	}
+	runs, err := s.look(ctx, names)
+	if err != nil {
+		return nil, fmt.Errorf("campaign %s: %w", c.Name, err)
+	}
+	var owners map[string]string
 	steps := make([]Step, 0, len(c.Sources))
 	for i := range c.Sources {
 		source := c.Sources[i].Name
-		spec, err := c.RunSpec(source, r.Year)
+		spec, err := c.runSpec(&c.Sources[i], r.Year)
 		if err != nil {
 			return nil, fmt.Errorf("campaign %s: source %s: %w", c.Name, source, err)
 		}
@@ -159,12 +130,15 @@ func (s *Service) steps(ctx context.Context, now time.Time, c *Campaign, r *reco
 		}
 		spec.Options = spec.Raised(p)
 		st := Step{Place: i + 1, Source: source, Run: spec.Name, QueuedAt: due[i], Command: spec.Command.String(), spec: spec, sum: sumOf(&spec)}
-		if err := s.decide(ctx, &st, before[source]); err != nil {
-			return nil, err
-		}
+		decide(&st, runs[st.Run], before[source])
 		if st.Action == Adopt {
-			if err := s.free(ctx, c, r, &st); err != nil {
-				return nil, err
+			if owners == nil {
+				if owners, err = s.owners(ctx, r); err != nil {
+					return nil, err
+				}
+			}
+			if owner := owners[st.Run]; owner != "" {
+				return nil, fmt.Errorf("campaign %s: source %s: its run %s belongs to campaign %s; give the source another name", c.Name, source, st.Run, owner)
 			}
 		}
 		if i > 0 && due[i].Before(due[i-1]) && st.Text == "" {
@@ -173,7 +147,7 @@ func (s *Service) steps(ctx context.Context, now time.Time, c *Campaign, r *reco
 		steps = append(steps, st)
 	}
 	for _, p := range r.Sources {
-		if _, ok := c.Source(p.Name); !ok {
+		if !declared[p.Name] {
 			steps = append(steps, Step{
 				Place: len(steps) + 1, Source: p.Name, Run: p.Run, Action: Keep, QueuedAt: p.QueuedAt, sum: p.Sum,
 				Text: "no longer in the file; its run stays until somebody cancels it",
@@ -203,53 +177,60 @@ func (s *Service) judging(spec *supervise.Spec) (*policy.Policy, error) {
 	return p, nil
 }
 
-// decide chooses the action of a step.
-func (s *Service) decide(ctx context.Context, st *Step, before *planned) error {
-	run, err := s.runs.Show(ctx, st.Run)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
+// decide chooses the action of a step; run is nil where none is there.
+func decide(st *Step, run *found, before *planned) {
+	if run == nil || run.Job == "" {
+		st.Action, st.fresh = Enqueue, run == nil
+		return
 	}
 	st.State = run.State
 	ended := run.State == job.Succeeded || run.State == job.Cancelled
+	follows := run.job == nil || run.job.Policy == st.spec.Policy
 	switch {
-	case run.Job == "":
-		st.Action = Enqueue
 	case before == nil:
 		st.Action, st.sum = Adopt, ""
 		st.Text = "a run of this name is there; recover raises it to the policy's figures"
-	case before.Sum == st.sum:
+	case before.Sum == st.sum && (follows || !waits(run.job)):
 		st.Action = Keep
+	case before.Sum == st.sum:
+		st.Action, st.before = Change, before.Sum
+		st.Text = fmt.Sprintf("it waits under policy %s; policy %s holds when it begins", run.job.Policy, st.spec.Policy)
 	case ended || before.Sum == "" && run.Cause != retry.CauseConfig:
 		if st.Action, st.sum = Keep, before.Sum; ended {
 			st.Text = "the file has changed, and the run has ended"
 		}
 	default:
-		st.Action = Change
+		st.Action, st.before = Change, before.Sum
 		st.Text = "the file has changed"
+		if !follows && waits(run.job) {
+			st.Text += fmt.Sprintf(": policy %s instead of %s", st.spec.Policy, run.job.Policy)
+		} else if !follows {
+			st.Text += fmt.Sprintf("; it began under policy %s and keeps its restarts and delays", run.job.Policy)
+		}
 	}
-	return nil
 }
 
-// free refuses a run that another campaign has: two of them would take each
-// other's crawl for their own.
-func (s *Service) free(ctx context.Context, c *Campaign, r *record, st *Step) error {
+// owners names the campaigns of the runs of all campaigns but this one: two
+// with one run would take each other's crawl for their own.
+func (s *Service) owners(ctx context.Context, r *record) (map[string]string, error) {
 	list, err := s.store.Records(ctx, store.RecordFilter{Kind: recordKind, Limit: maxCampaigns})
 	if err != nil {
-		return fmt.Errorf("campaign %s: %w", c.Name, err)
+		return nil, fmt.Errorf("campaign %s: %w", r.Name, err)
 	}
+	owners := map[string]string{}
 	for i := range list {
 		other, err := decode(&list[i])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if other.Name == r.Name && other.Year == r.Year {
 			continue
 		}
-		if slices.ContainsFunc(other.Sources, func(p planned) bool { return p.Run == st.Run }) {
-			return fmt.Errorf("campaign %s: source %s: its run %s belongs to campaign %s; give the source another name", c.Name, st.Source, st.Run, ID(other.Name, other.Year))
+		for _, p := range other.Sources {
+			owners[p.Run] = ID(other.Name, other.Year)
 		}
 	}
-	return nil
+	return owners, nil
 }
 
 // times are the due times of the sources: those of the record, and for new

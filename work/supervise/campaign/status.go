@@ -2,7 +2,6 @@ package campaign
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -61,13 +60,21 @@ func (s *Service) List(ctx context.Context) ([]Status, error) {
 	if err != nil {
 		return nil, fmt.Errorf("campaigns: %w", err)
 	}
-	list := make([]Status, 0, len(records))
+	all := make([]*record, len(records))
+	var names []string
 	for i := range records {
-		r, err := decode(&records[i])
-		if err != nil {
+		if all[i], err = decode(&records[i]); err != nil {
 			return nil, err
 		}
-		st, err := s.describe(ctx, r)
+		names = append(names, all[i].runs()...)
+	}
+	runs, err := s.look(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Status, 0, len(all))
+	for _, r := range all {
+		st, err := s.standing(ctx, r, runs)
 		if err != nil {
 			return nil, err
 		}
@@ -76,18 +83,39 @@ func (s *Service) List(ctx context.Context) ([]Status, error) {
 	return list, nil
 }
 
+func (r *record) runs() []string {
+	names := make([]string, len(r.Sources))
+	for i := range r.Sources {
+		names[i] = r.Sources[i].Run
+	}
+	return names
+}
+
 func (s *Service) describe(ctx context.Context, r *record) (Status, error) {
+	runs, err := s.look(ctx, r.runs())
+	if err != nil {
+		return Status{}, err
+	}
+	return s.standing(ctx, r, runs)
+}
+
+// standing puts a campaign and its runs together.
+func (s *Service) standing(ctx context.Context, r *record, runs map[string]*found) (Status, error) {
 	st := Status{
 		Campaign: ID(r.Name, r.Year), Name: r.Name, Year: r.Year, Queue: r.Queue, Policy: r.Policy,
 		ScheduledAt: r.ScheduledAt, Lock: r.Lock, Limits: r.Limits, Recoveries: r.Recoveries,
+		Sources: make([]SourceStatus, 0, len(r.Sources)),
 	}
 	for i, p := range r.Sources {
-		run, err := s.runs.Show(ctx, p.Run)
-		if errors.Is(err, store.ErrNotFound) { // a crash came between: scheduling again queues it
-			run, err = supervise.Run{Name: p.Run}, nil
+		run := supervise.Run{Name: p.Run} // a crash came between: scheduling again queues it
+		if f := runs[p.Run]; f != nil {
+			run = f.Run
 		}
-		if err != nil {
-			return st, err
+		if run.Starts > 1 || run.Starts == 1 && run.State != job.Succeeded { // a start may have failed: its ledger tells
+			var err error
+			if run, err = s.runs.Show(ctx, p.Run); err != nil {
+				return st, err
+			}
 		}
 		st.Sources = append(st.Sources, SourceStatus{Place: i + 1, Source: p.Name, QueuedAt: p.QueuedAt, Run: run})
 	}
