@@ -17,7 +17,8 @@ import (
 // FailuresName is the manifest of what is missing, in a fetch's directory.
 const FailuresName = "failures.csv"
 
-// Report makes the account of a fetch for people and programs. It counts anew.
+// Report makes the account of a fetch for people and programs, with every
+// failure read.
 func Report(ctx context.Context, s store.Store, f *Fetch) (*report.Report, error) {
 	tally, err := Count(ctx, s, f)
 	if err != nil && (f.Phase == Ended || !errors.Is(err, ErrUnbalanced)) { // one under way moves while we count

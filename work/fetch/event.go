@@ -72,6 +72,7 @@ type meter struct {
 	coolTo time.Time
 	gates  map[string]held
 	ends   [32]mark // of the last seconds, a ring by second
+	seen   seen     // since it was written down for good
 	// trouble is when our own machine's faults began, when the last one came,
 	// and what it was.
 	trouble   time.Time
@@ -135,6 +136,28 @@ func (m *meter) ended(ok bool) {
 		default:
 		}
 	}
+}
+
+// saw notes a page that succeeded.
+func (m *meter) saw(unchanged bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen.Pages++
+	if unchanged {
+		m.seen.Unchanged++
+	}
+}
+
+func (m *meter) sawn() seen {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen
+}
+
+func (m *meter) unsee() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen = seen{}
 }
 
 // local notes a fault of our own machine.
@@ -261,6 +284,9 @@ func (r *Runner) settled(e worker.Event) {
 		return
 	}
 	out.Outcome = outcomeOf(e.To, e.Decision.Cause, e.Failure.Class, was.unchanged)
+	if e.To == job.Succeeded {
+		r.meter.saw(was.unchanged)
+	}
 	r.meter.ended(e.To == job.Succeeded)
 	r.o.Observe(out)
 }

@@ -34,6 +34,7 @@ type Runner struct {
 	probes *probes
 	flight *flights
 	notes  *notes
+	count  counter
 	// recalled are the bodies whose pages this process has taken back.
 	recalled []string
 	gentle   policy.Policy // the policy within waves
@@ -93,6 +94,7 @@ func newRunner(ctx context.Context, o Options) (*Runner, error) {
 	r.rules = newRulebook(r)
 	r.probes = &probes{done: map[string]chan struct{}{}}
 	r.notes = newNotes()
+	r.count = newCounter()
 	r.flight = &flights{by: map[int64]flying{}}
 	if o.Exclusive {
 		err = r.takeOver(ctx)

@@ -60,6 +60,8 @@ func (r *Runner) page(ctx context.Context, t *worker.Task) error {
 	}
 	if t.Start() > 1 { // it may have been kept, and the word of it lost
 		if kept, ok := r.o.Sink.Kept(seq); ok {
+			flying.unchanged = kept.Unchanged
+			r.flight.put(seq, flying)
 			return r.done(t, kept)
 		}
 	}

@@ -57,7 +57,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		case Cooling:
 			err = r.cool(ctx)
 		case Ended:
-			return nil
+			return r.planned(ctx) // a process may have died before its account was written down
 		}
 		if err != nil {
 			return err
@@ -99,6 +99,7 @@ func (r *Runner) pass(ctx context.Context) error {
 	}
 	sides.Wait()
 	r.writeNote(context.WithoutCancel(ctx))
+	r.keepCount(context.WithoutCancel(ctx))
 	return errors.Join(err, r.o.Sink.Flush())
 }
 
@@ -139,6 +140,7 @@ func (r *Runner) drained(ctx context.Context) error {
 		default:
 			r.meter.setLeft(left)
 		}
+		r.keepCount(ctx)
 	}
 }
 
@@ -185,8 +187,8 @@ type failures struct {
 const maxGroups = 1 << 20
 
 func (r *Runner) failed(ctx context.Context, since time.Time) (failures, error) {
-	f := failures{counts: map[failure.Class]int64{}}
-	groups, err := r.o.Store.Groups(ctx, store.Filter{State: job.Failed, Batch: r.Fetch().ID, Since: since}, maxGroups)
+	f, fetch := failures{counts: map[failure.Class]int64{}}, r.Fetch()
+	groups, err := r.o.Store.Groups(ctx, store.Filter{State: job.Failed, Queue: fetch.Queue(), Since: since}, maxGroups)
 	if err != nil {
 		return f, fmt.Errorf("fetch: failures: %w", err)
 	}
@@ -272,8 +274,11 @@ func (r *Runner) planned(ctx context.Context) error {
 	if f.Phase != Ended || f.Tally != nil {
 		return nil
 	}
-	tally, err := Count(ctx, r.o.Store, &f)
+	tally, err := settle(ctx, r.o.Store, &f)
 	if err != nil {
+		return err
+	}
+	if err := r.foldCount(ctx, &f, &tally); err != nil {
 		return err
 	}
 	r.o.Observe(Event{Type: EventEnded, Wave: f.Wave(), Text: string(f.Stopped), Tally: &tally})

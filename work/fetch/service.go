@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"github.com/ebbhq/ebb/clock"
-	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/work/fetch/input"
@@ -98,20 +97,12 @@ func (s *Service) Fetch(ctx context.Context, id string) (Fetch, error) {
 	if err != nil || f.Tally != nil {
 		return f, err
 	}
-	if f.Phase == Ended { // its account is being written down
-		tally, err := Count(ctx, s.c.Store, &f)
-		f.Tally = &tally
-		return f, err
+	tally, err := Count(ctx, s.c.Store, &f)
+	if f.Phase != Ended && errors.Is(err, ErrUnbalanced) { // it moves while we count
+		err = nil
 	}
-	counts, err := countsOf(ctx, s.c.Store, f.Queue())
-	if err != nil {
-		return f, err
-	}
-	f.Tally = &Tally{ // while it is under way: by the counters, failures in one
-		Input: total(counts) - f.Recalled, OK: counts[job.Succeeded] - f.Recalled, Exhausted: counts[job.Failed], Parked: counts[job.Parked],
-		Cancelled: counts[job.Cancelled], Pending: counts[job.Queued] + counts[job.Running],
-	}
-	return f, nil
+	f.Tally = &tally
+	return f, err
 }
 
 var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)

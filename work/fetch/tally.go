@@ -126,34 +126,100 @@ func (t Tally) Share() float64 {
 	return float64(t.OK+t.Unchanged) / float64(t.Input)
 }
 
-// Count makes the account of a fetch from the rows of its jobs, and checks it
-// against the queue's own counters and the input.
-func Count(ctx context.Context, s store.Reader, f *Fetch) (Tally, error) {
+// Books is where the account of a fetch is read.
+type Books interface {
+	store.Reader
+	store.Records
+}
+
+// Count makes the account of a fetch and checks that it adds up. It takes what
+// is counted already: the jobs of each state, the failures by what went wrong,
+// and what the processes wrote down of pages that had not changed. No page is
+// read, whatever their number. While a fetch of pages known before is under
+// way, what it found unchanged in the last second may still be among ok.
+func Count(ctx context.Context, s Books, f *Fetch) (Tally, error) {
 	counts, err := countsOf(ctx, s, f.Queue())
 	if err != nil {
 		return Tally{}, err
 	}
-	t := Tally{Input: total(counts) - f.Recalled, Pending: counts[job.Queued] + counts[job.Running]}
-	if !f.Follows && f.Phase != Loading {
-		t.Input = f.Input
+	if f.Tally != nil && f.Tally.agrees(f, counts) {
+		return *f.Tally, f.Tally.Check()
 	}
-	states := []job.State{job.Failed, job.Parked, job.Cancelled}
-	if f.Conditional || len(f.SameBody) > 0 {
-		states = append(states, job.Succeeded)
-	} else {
-		t.OK = counts[job.Succeeded]
+	t, err := counted(ctx, s, f, counts)
+	if err != nil {
+		return t, err
 	}
-	for _, state := range states {
-		if counts[state] == 0 {
-			continue
-		}
-		err := Each(ctx, s, f, state, func(p Page) error {
-			*t.of(p.Outcome)++
-			return nil
-		})
+	if f.compares() {
+		sum, _, err := seenOf(ctx, s, f.ID)
 		if err != nil {
 			return t, err
 		}
+		t.Unchanged = min(sum.Unchanged, t.OK)
+		t.OK -= t.Unchanged
+	}
+	return t, t.Check()
+}
+
+// agrees holds an account that was written down against the counters: somebody
+// may have queued or cancelled pages since.
+func (t *Tally) agrees(f *Fetch, counts map[job.State]int64) bool {
+	return t.Here() == counts[job.Succeeded]-f.Recalled &&
+		t.Permanent+t.Soft+t.Robots+t.Exhausted == counts[job.Failed] &&
+		t.Parked == counts[job.Parked] && t.Cancelled == counts[job.Cancelled] &&
+		t.Pending == counts[job.Queued]+counts[job.Running]
+}
+
+// counted is the account by what the store counts: ok is all that succeeded.
+func counted(ctx context.Context, s store.Reader, f *Fetch, counts map[job.State]int64) (Tally, error) {
+	t := Tally{
+		Input: total(counts) - f.Recalled, OK: counts[job.Succeeded] - f.Recalled, Parked: counts[job.Parked],
+		Cancelled: counts[job.Cancelled], Pending: counts[job.Queued] + counts[job.Running],
+	}
+	if !f.Follows && f.Phase != Loading {
+		t.Input = f.Input
+	}
+	if counts[job.Failed] == 0 {
+		return t, nil
+	}
+	groups, err := s.Groups(ctx, store.Filter{State: job.Failed, Queue: f.Queue()}, maxGroups)
+	if err != nil {
+		return t, fmt.Errorf("fetch: failures: %w", err)
+	}
+	for _, g := range groups {
+		*t.of(outcomeOf(job.Failed, g.Cause, g.Class, false)) += g.Count
+	}
+	return t, nil
+}
+
+// settle makes the account of a fetch that has ended. Where a process was
+// killed before it had written down what it saw, or pages were taken back, the
+// pages themselves are asked whether they had changed.
+func settle(ctx context.Context, s Books, f *Fetch) (Tally, error) {
+	if !f.compares() {
+		return Count(ctx, s, f)
+	}
+	counts, err := countsOf(ctx, s, f.Queue())
+	if err != nil {
+		return Tally{}, err
+	}
+	sum, _, err := seenOf(ctx, s, f.ID)
+	if err != nil {
+		return Tally{}, err
+	}
+	if len(f.SameBody) == 0 && sum.Pages == counts[job.Succeeded] {
+		return Count(ctx, s, f)
+	}
+	t, err := counted(ctx, s, f, counts)
+	if err != nil {
+		return t, err
+	}
+	t.OK = 0
+	err = Each(ctx, s, f, job.Succeeded, func(p Page) error {
+		*t.of(p.Outcome)++
+		return nil
+	})
+	if err != nil {
+		return t, err
 	}
 	return t, t.Check()
 }
