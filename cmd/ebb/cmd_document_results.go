@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 
@@ -132,7 +133,12 @@ failed for its answer is asked about anew.`,
 		Example: `  ebb document requeue d20260221t090000-k3v9qa
   ebb document requeue d20260221t090000-k3v9qa --state parked
   ebb document requeue d20260221t090000-k3v9qa-000017`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(errors.New("document requeue: wants a BATCH, or DOCUMENTs"), c.CommandPath()+" --help")
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			o := document.Selection{State: state}
 			if len(args) == 1 && !isDocument(args[0]) {

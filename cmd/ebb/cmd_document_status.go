@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -26,6 +27,9 @@ wrong last. Of a document: everything that is remembered.`,
   ebb document status d20260221t090000-k3v9qa-000017 --json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if f.State+f.Cursor != "" && (len(args) == 0 || isDocument(args[0])) {
+				return usage(errors.New("document status: --state and --cursor are of a batch"), "ebb document status BATCH --state failed")
+			}
 			return a.askDocuments(c, false, func(ctx context.Context, ops document.Ops, _ *paperwork) error {
 				switch {
 				case len(args) == 0:

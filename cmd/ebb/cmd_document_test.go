@@ -134,6 +134,14 @@ func TestDocumentCommands(t *testing.T) {
 	}
 	d.ebb(exitDone, "document", "results", id, "--drop-raw")
 	d.ebb(exitNo, "document", "results", id, "--raw")
+	d.ebb(exitUsage, "document", "status", "--state", "failed")
+	d.ebb(exitUsage, "document", "status", id, "--state", "failed")
+	if _, errs := d.ebb(exitUsage, "document", "requeue"); !strings.Contains(errs, "Try: ebb document requeue --help") {
+		t.Error(errs)
+	}
+	if _, errs := d.ebb(exitUsage, "document", "submit", "-f", binary(t)); !strings.Contains(errs, "no text in UTF-8") {
+		t.Errorf("%q", errs)
+	}
 	batches := decoded[struct{ Batches []document.Batch }](t, first(d.ebb(exitDone, "document", "status", "--json"))).Batches
 	out, _ = d.ebb(exitDone, "document", "results", batches[1].ID)
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 2 || !strings.Contains(lines[1], `"result":{"total": 7}`) && !strings.Contains(lines[1], `"result":{"total":7}`) {
@@ -253,4 +261,14 @@ func TestDocumentCommandsOnServer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// binary is a file that is no text.
+func binary(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pipeline.yaml")
+	if err := os.WriteFile(path, []byte("version: 1\x00\xff"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/work/fetch"
@@ -152,16 +153,31 @@ func (f *fetchFlags) check() error {
 		return usage(errors.New("fetch: --no-robots: robots.txt is not read only for a reason"), `--no-robots --waive "our own site"`)
 	case f.Concurrency < 0:
 		return usage(fmt.Errorf("fetch: --concurrency %d", f.Concurrency), "1 or more")
+	case f.Timeout < 0:
+		return usage(fmt.Errorf("fetch: --timeout %s", f.Timeout), "more than 0s, such as 30s")
+	case f.MaxSize < 0:
+		return usage(fmt.Errorf("fetch: --max-size %d", f.MaxSize), "bytes, 1 or more")
+	case len(f.Include)+len(f.Exclude) > 0 && !f.Recursive:
+		return usage(errors.New("fetch: --include and --exclude say which links are followed; without --recursive none are"), "--recursive")
 	}
 	switch input.Format(f.format) {
 	case input.Auto, input.Lines, input.CSV, input.Sitemap:
 	default:
 		return usage(fmt.Errorf("fetch: --format %q", f.format), "lines, csv or sitemap")
 	}
+	return f.checkHeaders()
+}
+
+// checkHeaders refuses what no request can carry: every page would fail of it.
+func (f *fetchFlags) checkHeaders() error {
 	for _, h := range f.Headers {
-		if name, _, ok := strings.Cut(h, ":"); !ok || strings.TrimSpace(name) == "" {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || !httpguts.ValidHeaderFieldName(strings.TrimSpace(name)) || !httpguts.ValidHeaderFieldValue(strings.TrimSpace(value)) {
 			return usage(fmt.Errorf("fetch: --header %q", h), `--header "Name: value"`)
 		}
+	}
+	if !httpguts.ValidHeaderFieldValue(f.Agent) {
+		return usage(fmt.Errorf("fetch: --user-agent %q: no header can carry it", f.Agent), `--user-agent "votes/1 (+https://example.org/bot)"`)
 	}
 	return nil
 }

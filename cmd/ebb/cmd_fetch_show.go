@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -25,7 +26,7 @@ import (
 func (a *app) lookAtFetch(c *cobra.Command, dir, name string, do func(ctx context.Context, s store.Store, f *fetch.Fetch) error) error {
 	ctx := c.Context()
 	if a.db == "" {
-		if _, err := os.Stat(fetch.Ledger(dir)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(fetch.Ledger(dir)); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return &failed{code: exitNo, err: fmt.Errorf("fetch: %s: no ledger there: nothing was fetched into it", dir), try: "ebb fetch -i urls.txt -o " + dir}
 		}
 	}
@@ -129,7 +130,9 @@ Exit codes: 0 complete; 3 incomplete; 4 parked; 1 there is none.`,
 					return usage(fmt.Errorf("fetch report: --format %q", format), "text, markdown, json, html, csv or jsonl")
 				}
 				if out != "" {
-					err = writeFile(out, write)
+					if err = writeFile(out, write); err != nil {
+						err = &failed{code: exitNo, err: fmt.Errorf("fetch report: --out %s: %w", out, err), try: "a file in a directory that is there and can be written to"}
+					}
 				} else {
 					err = write(a.stdout)
 				}

@@ -126,6 +126,13 @@ func TestFetchUsage(t *testing.T) {
 		{"unknown class", []string{"fetch", "retry", "--class", "bogus", filepath.Join(dir, "nowhere")}, exitNo, "no ledger"},
 		{"nothing there", []string{"fetch", "status", filepath.Join(dir, "nowhere")}, exitNo, "no ledger"},
 		{"bad header", []string{"fetch", "http://127.0.0.1:1/", "-o", filepath.Join(dir, "e"), "-H", "x"}, exitUsage, "--header"},
+		{"header name", []string{"fetch", "http://127.0.0.1:1/", "-o", filepath.Join(dir, "e"), "-H", "X Y: a"}, exitUsage, "--header"},
+		{"header value", []string{"fetch", "http://127.0.0.1:1/", "-o", filepath.Join(dir, "e"), "-H", "X: a\nb"}, exitUsage, "--header"},
+		{"user agent", []string{"fetch", "http://127.0.0.1:1/", "-o", filepath.Join(dir, "e"), "--user-agent", "a\nb"}, exitUsage, "--user-agent"},
+		{"timeout", []string{"fetch", "http://127.0.0.1:1/", "-o", filepath.Join(dir, "e"), "--timeout", "-5s"}, exitUsage, "--timeout"},
+		{"size", []string{"fetch", "http://127.0.0.1:1/", "-o", filepath.Join(dir, "e"), "--max-size", "-1"}, exitUsage, "--max-size"},
+		{"scope of nothing", []string{"fetch", "http://127.0.0.1:1/", "-o", filepath.Join(dir, "e"), "--include", "/a"}, exitUsage, "--recursive"},
+		{"a file", []string{"fetch", "status", "cmd_fetch.go"}, exitNo, "no ledger"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, out, errs := ebb(t, "", c.args...)

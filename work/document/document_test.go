@@ -203,6 +203,9 @@ func TestUsage(t *testing.T) {
 	if got, err := r.service.Usage(t.Context(), "2001-01-01", "2001-01-02"); err != nil || len(got) != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
+	if _, err := r.service.Usage(t.Context(), "2001-01-02", "2001-01-01"); !errors.Is(err, engine.ErrInvalid) {
+		t.Errorf("backwards: %v", err)
+	}
 	if _, err := r.service.Usage(t.Context(), "yesterday", ""); !errors.Is(err, engine.ErrInvalid) {
 		t.Error(err)
 	}

@@ -1,11 +1,13 @@
 package document
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 )
@@ -37,6 +39,9 @@ func ReadFile(path string) (Submission, error) {
 		return Submission{}, fmt.Errorf("pipeline: %w", err)
 	}
 	var f File
+	if !utf8.Valid(src) || bytes.IndexByte(src, 0) >= 0 {
+		return Submission{}, invalidf("pipeline: %s: this is no text in UTF-8", path)
+	}
 	if err := yaml.UnmarshalWithOptions(src, &f, yaml.Strict()); err != nil {
 		return Submission{}, invalidf("pipeline: %s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, true)))
 	}

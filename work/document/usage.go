@@ -112,6 +112,9 @@ func (s *Service) Usage(ctx context.Context, from, to string) ([]Spent, error) {
 			return nil, invalidf("document: day %q: want one such as 2026-02-21", day)
 		}
 	}
+	if from > to {
+		return nil, invalidf("document: from %s to %s: the first day is after the last", from, to)
+	}
 	sum := map[string]*tally{}
 	for _, kind := range []string{dayKind, usageKind} {
 		if err := s.sum(ctx, kind, from, to, sum); err != nil {
