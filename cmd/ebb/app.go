@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		f = &failed{code: exitUsage, err: err, try: "ebb --help"}
 	}
 	if !f.quiet {
-		fmt.Fprintln(stderr, "ebb: "+strings.TrimPrefix(f.Error(), "ebb "))
+		fmt.Fprintln(stderr, "ebb: "+strings.TrimPrefix(strings.TrimPrefix(f.Error(), "ebb "), "ebb: "))
 		if f.try != "" {
 			fmt.Fprintln(stderr, "Try: "+f.try)
 		}
@@ -114,8 +114,10 @@ or unreadable input; 3 incomplete; 4 parked; 130 interrupted.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
-		Args:              cobra.NoArgs,
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:              subcommand,
+		RunE:              help,
+
+		SuggestionsMinimumDistance: 1, // its words are short
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.config, "config", "", "configuration file (default ebb.yaml where it exists; EBB_CONFIG)")
@@ -124,12 +126,16 @@ or unreadable input; 3 incomplete; 4 parked; 130 interrupted.`,
 	flags.BoolVar(&a.quiet, "quiet", false, "print results only, no remarks")
 	flags.BoolVar(&a.noColor, "no-color", false, "no colours (also NO_COLOR)")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage(fmt.Errorf("%s: %w", c.CommandPath(), err), c.CommandPath()+" --help")
+		return usage(fmt.Errorf("%s: %w", c.CommandPath(), plainly(err)), c.CommandPath()+" --help")
 	})
 	root.AddCommand(
 		a.jobCommand(), a.queueCommand(), a.kindCommand(), a.targetCommand(), a.periodicCommand(), a.deadCommand(), a.policyCommand(), a.simulateCommand(), a.migrateCommand(), a.serveCommand(), a.healthCommand(), a.webhookCommand(), a.documentCommand(), a.fetchCommand(), a.tokenCommand(), a.auditCommand(), a.backupCommand(), a.restoreCommand(), a.configCommand(), a.demoCommand(), a.manCommand(), a.versionCommand(),
 	)
 	root.AddCommand(a.superviseCommand(), a.superviseChildCommand(), a.campaignCommand())
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.Args, c.RunE = subcommand, help
+	}
 	return root
 }
 
@@ -140,17 +146,27 @@ func group(use, short, long string) *cobra.Command {
 		Use: use, Short: short, Long: long,
 		SuggestionsMinimumDistance: 2,
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return c.Help()
+			if err := subcommand(c, args); err != nil {
+				return err
 			}
-			err := fmt.Errorf("%s: unknown command %q", c.CommandPath(), args[0])
-			try := c.CommandPath() + " --help"
-			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-				try = c.CommandPath() + " " + near[0]
-			}
-			return usage(err, try)
+			return c.Help()
 		},
 	}
+}
+
+func help(c *cobra.Command, _ []string) error { return c.Help() }
+
+// subcommand refuses a word that no subcommand has, with the nearest that one
+// has.
+func subcommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	try := c.CommandPath() + " --help"
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		try = c.CommandPath() + " " + near[0]
+	}
+	return usage(fmt.Errorf("%s: unknown command %q", c.CommandPath(), args[0]), try)
 }
 
 // exactly checks the number of arguments with an error that names them.

@@ -58,7 +58,7 @@ again, and jobs that were enqueued since are not there. New jobs get numbers far
 beyond, so that no id means two jobs. Bring the key file of the database along.
 
 PostgreSQL has its own tools for that: pg_restore. Exit codes: 0 done; 1 it could
-not be done; 2 wrong usage.`,
+not be done; 2 wrong usage, or IN cannot be read.`,
 		Example: `  ebb restore /backups/ebb-2026-02-21.db
   ebb restore ebb.bak --force --db sqlite:ebb.db`,
 		Args: exactly("IN"),
@@ -134,6 +134,11 @@ func (a *app) restore(c *cobra.Command, from string, force bool) error {
 	db, err := a.fileDatabase(c, "pg_restore --clean --if-exists --dbname='%s' ebb.dump")
 	if err != nil {
 		return err
+	}
+	if at, err := os.Stat(from); err != nil {
+		return usage(fmt.Errorf("restore: %w", err), "a file that ebb backup made")
+	} else if at.IsDir() {
+		return usage(fmt.Errorf("restore: %s: is a directory", from), "a file that ebb backup made")
 	}
 	made, err := sqlite.Restore(c.Context(), from, db.path, force, a.now())
 	switch {

@@ -78,6 +78,9 @@ func (a *app) redrive(c *cobra.Command, o engine.Order) error {
 			return a.printJSON(done)
 		}
 		a.remarkOut("redrive %s: %s queued again", done.ID, count(int(done.Moved), "job"))
+		if done.Moved == 0 {
+			a.remarkErr("note: nothing matches; ebb dead groups tells what there is, ebb job list --state parked what is parked")
+		}
 		return nil
 	})
 }

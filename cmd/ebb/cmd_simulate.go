@@ -73,7 +73,7 @@ read. "ebb policy check --simulate" is the one that fails on numbers.`,
 }
 
 func (a *app) simulate(c *cobra.Command, ref string, f simulateFlags) error {
-	if f.seeds < 0 || f.seeds > 1_000_000 {
+	if f.seeds < 0 || f.seeds == 0 && c.Flags().Changed("seeds") || f.seeds > 1_000_000 {
 		return usage(fmt.Errorf("simulate: --seeds %d is out of range; 1 to 1000000", f.seeds), "ebb simulate "+ref+" --seeds 20")
 	}
 	s, err := a.loadScenario(ref)

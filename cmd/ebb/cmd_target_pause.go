@@ -31,6 +31,7 @@ ordered before anything calls the target.`,
 				return flagError(c, err)
 			}
 			return a.ask(c, true, func(ctx context.Context, ops engine.Ops) error {
+				_, unknown := ops.Target(ctx, args[0])
 				t, err := ops.PauseTarget(ctx, args[0], end)
 				if err != nil {
 					return err
@@ -39,6 +40,9 @@ ordered before anything calls the target.`,
 					return a.printJSON(t)
 				}
 				a.remarkOut("target %s is paused until %s: %s in flight", t.Name, pausedCell(&t.Target), count(t.InFlight, "call"))
+				if errors.Is(unknown, engine.ErrNotFound) {
+					a.remarkErr("note: nothing calls it yet; is the name right? See ebb target list")
+				}
 				return nil
 			})
 		},

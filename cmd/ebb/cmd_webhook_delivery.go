@@ -64,6 +64,10 @@ show one: why it is where it is, and each attempt with what was seen of the call
 					return a.deliveryShow(ctx, h, args[0])
 				}
 				list, err := h.Deliveries(ctx, filter, page)
+				if err == nil && len(list.Deliveries) == 0 && filter.Endpoint != "" {
+					_, err = h.Show(ctx, filter.Endpoint) // is there such an endpoint at all?
+					err = hookError(c, listEndpoints, err)
+				}
 				if err != nil {
 					return err
 				}
@@ -115,7 +119,7 @@ func lastFailure(d *webhook.Delivery) string {
 	if d.LastClass == "" {
 		return "-"
 	}
-	return cell(clip(d.LastClass+": "+d.LastError, 60))
+	return cell(clip(withClass(d.LastClass, d.LastError), 60))
 }
 
 func (a *app) deliveryShow(ctx context.Context, h hooks, id string) error {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -83,7 +86,10 @@ key of --key-file.`,
 				if err != nil {
 					return err
 				}
-				return a.printSecret(&e, secret, "added")
+				if err := a.printSecret(&e, secret, "added"); err != nil {
+					return err
+				}
+				return a.noteRefused(e.URL)
 			})
 		},
 	}
@@ -102,6 +108,40 @@ func (a *app) printSecret(e *webhook.Endpoint, secret, did string) error {
 	fmt.Fprintf(a.stdout, "%s %s\n", e.ID, e.URL)
 	fmt.Fprintf(a.stdout, "secret %s\n", secret)
 	a.remarkErr("%s; the secret is not shown again", did)
+	return nil
+}
+
+// noteRefused warns of an address that this configuration will not call. What
+// a server may call its own configuration says, and a name is judged by what it
+// resolves to when it is called.
+func (a *app) noteRefused(endpoint string) error {
+	if _, remote := a.server(); remote {
+		return nil
+	}
+	s, err := a.settings()
+	if err != nil {
+		return err
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return err
+	}
+	host := u.Hostname()
+	if host == "localhost" {
+		host = "127.0.0.1"
+	}
+	at, err := netip.ParseAddr(host)
+	public := !at.IsLoopback() && !at.IsPrivate() && !at.IsLinkLocalUnicast()
+	if err != nil || public {
+		return nil //nolint:nilerr // a name
+	}
+	c, err := s.Webhook.config()
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(c.AllowNetworks, func(p netip.Prefix) bool { return p.Contains(at) }) {
+		a.remarkErr("note: %s is not public: every delivery will be refused until webhook.allow_networks of the sender's ebb.yaml has its network, such as %s", u.Hostname(), netip.PrefixFrom(at, at.BitLen()))
+	}
 	return nil
 }
 

@@ -94,6 +94,9 @@ func understood(words, targets []string, whole bool) error {
 	}
 	switch words[0] {
 	case "ebb", "bin/ebb":
+		if !whole && len(words) > 1 && strings.HasSuffix(words[1], ":") {
+			return nil // what ebb says of a thing, not what is typed
+		}
 		return parses(words[1:], whole)
 	case "make":
 		for _, w := range words[1:] {

@@ -22,7 +22,7 @@ func sources(t *testing.T, ending string) map[string]string {
 			return err
 		}
 		name := d.Name()
-		if d.IsDir() && path != root && (strings.HasPrefix(name, ".") && name != ".github" || name == "node_modules" || name == "bin" || name == "bench") {
+		if d.IsDir() && path != root && (strings.HasPrefix(name, ".") && name != ".github" || name == "node_modules" || name == "bin" || name == "dist" || name == "bench") {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(name, ending) {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -312,6 +313,9 @@ func (a *app) actor() string {
 			who = v
 			break
 		}
+	}
+	if u, err := user.Current(); who == "unknown" && err == nil {
+		who = u.Username
 	}
 	if host, err := os.Hostname(); err == nil {
 		who += "@" + host
