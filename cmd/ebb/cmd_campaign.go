@@ -60,8 +60,13 @@ func (a *app) withCampaigns(ctx context.Context, s store.Store, do campaignOrder
 		err = do(ctx, service, now)
 	}
 	var f *failed
-	if err == nil || errors.As(err, &f) {
+	switch {
+	case err == nil || errors.As(err, &f):
 		return err
+	case errors.Is(err, campaign.ErrPolicy):
+		return &failed{code: exitNo, err: err, try: "ebb policy list"}
+	case errors.Is(err, campaign.ErrBusy):
+		return &failed{code: exitNo, err: err, try: "the same command again"}
 	}
 	return &failed{code: exitNo, err: err, try: "ebb campaign status"}
 }
@@ -124,13 +129,17 @@ Exit codes: 0 nothing found; 2 findings.`,
 }
 
 // yearFlag adds --year, the current one unless given.
-func (a *app) yearFlag(c *cobra.Command) func() int {
+func (a *app) yearFlag(c *cobra.Command) func() (int, error) {
 	year := c.Flags().Int("year", 0, "the year that is crawled (default: the current one)")
-	return func() int {
-		if *year == 0 {
-			return a.now().UTC().Year()
+	return func() (int, error) {
+		now := a.now().UTC().Year()
+		switch {
+		case !c.Flags().Changed("year"):
+			return now, nil
+		case *year < 1000 || *year > 9999:
+			return 0, usage(fmt.Errorf("campaign: --year %d: four digits are needed", *year), fmt.Sprintf("--year %d", now))
 		}
-		return *year
+		return *year, nil
 	}
 }
 
@@ -142,8 +151,9 @@ func (a *app) campaignScheduleCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "schedule FILE", Short: "Queue each source of a campaign once, in the declared order", Args: exactly("FILE"),
 		Long: `Queue a run for each source with staggered times, so that the order is total, on a
-strict queue with one slot. Doing it again adds only what is missing; a run whose
-part of the file has changed gets the new command. Without --apply it only shows
+strict queue with one slot. Doing it again adds only what is missing, also after a
+schedule that was killed; a run whose part of the file has changed gets the new
+command and, if it has not begun yet, the new policy. Without --apply it only shows
 what it would do. Exit codes: 0 done, or nothing to do; 1 it could not be done;
 2 wrong usage, or findings in the file.`,
 		Example: `  ebb campaign schedule annual.yaml
@@ -151,12 +161,16 @@ what it would do. Exit codes: 0 done, or nothing to do; 1 it could not be done;
 	}
 	year, apply := a.yearFlag(c), applyFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		year, err := year()
+		if err != nil {
+			return err
+		}
 		file, err := a.campaignFile(args[0])
 		if err != nil {
 			return err
 		}
 		schedule := func(ctx context.Context, s *campaign.Service, now time.Time) error {
-			plan, err := s.Schedule(ctx, now, a.actor(), file, year(), *apply)
+			plan, err := s.Schedule(ctx, now, a.actor(), file, year, *apply)
 			if err != nil {
 				return err
 			}

@@ -149,6 +149,10 @@ is run. Exit codes: 0 all as promised; 1 not; 2 findings in the file.`,
 	}
 	year := a.yearFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		year, err := year()
+		if err != nil {
+			return err
+		}
 		file, err := a.campaignFile(args[0])
 		if err != nil {
 			return err
@@ -157,7 +161,7 @@ is run. Exit codes: 0 all as promised; 1 not; 2 findings in the file.`,
 		if err != nil {
 			return err
 		}
-		list, err := campaign.Drill(c.Context(), a.now(), file, year(), policies)
+		list, err := campaign.Drill(c.Context(), a.now(), file, year, policies)
 		if err != nil {
 			return &failed{code: exitNo, err: fmt.Errorf("campaign drill: %w", err), try: "ebb campaign lint " + args[0]}
 		}

@@ -61,12 +61,17 @@ type Limits struct {
 
 const (
 	defaultStagger = time.Second
+	maxStagger     = time.Hour
 	defaultPerDay  = 3
 	defaultBreaker = 2
 )
 
 // ErrBusy is returned where somebody else changes the campaign at this moment.
 var ErrBusy = errors.New("somebody else is changing it; ask again")
+
+// ErrPolicy is returned where a campaign cannot be crawled under the policy
+// that it names.
+var ErrPolicy = errors.New("policy")
 
 // missingError says that something is not there; it is a store.ErrNotFound.
 type missingError string

@@ -83,6 +83,14 @@ func TestLint(t *testing.T) {
 		{"unheeded scope", head + "[mine, x]\n    scope: {include: [a]}", "scope: nothing in the command heeds it"},
 		{"unbounded", head + "[wget, -mH, x]", "unbounded: the crawl crosses hosts"},
 		{"broken", "version: [", "c.yaml:1:"},
+		{"empty", "", "c.yaml:1:1: version: 0 is not known; write version: 1\nc.yaml:1:1: sources: nothing to crawl"},
+		{"two documents", head + "[wget, -m, x]\n---\nversion: 1", "c.yaml:5:1: syntax: 2 documents"},
+		{"command of nothing", head + "[null]", "command: nothing to run"},
+		{"zero byte", head + `[wget, "a\0b"]`, "c.yaml:3:9: command: \"wget a\\x00b\": a zero byte"},
+		{"seed that is a flag", head + "[wget, -m]\n    seeds: ['http://x/', --output-document=/etc/passwd]", "c.yaml:5:26: seed: \"--output-document=/etc/passwd\": a URL is needed"},
+		{"empty seed", head + "[wget, -m]\n    seeds: ['']", "c.yaml:5:13: seed: "},
+		{"queue", head + "[wget, -m, x]\nqueue: 'a b'", "c.yaml:5:8: queue: \"a b\""},
+		{"stagger", head + "[wget, -m, x]\nstagger: 2000000h", "c.yaml:5:10: stagger: 2000000h0m0s: at most 1h0m0s"},
 	} {
 		_, err := Parse("c.yaml", []byte(c.text+"\n"), "/srv")
 		var found LintErrors
@@ -234,4 +242,27 @@ func TestScheduleOfAnotherOrder(t *testing.T) {
 	if p.Changes() != 0 || p.Steps[0].Text != "" || !strings.Contains(p.Steps[1].Text, "keeps its time in the queue") {
 		t.Errorf("%+v", p.Steps)
 	}
+}
+
+// No file makes the reader panic, and one that is read can be scheduled: every
+// source has its run.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{annual, "", "null", "- a", "version: 1\ncommand: [null]\nsources: [null]", "version: 1\ncommand: &c [sh, -c, *c]\nsources: [{name: a, seeds: [x]}]", "a: b\n---\nc: d"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := Parse("c.yaml", []byte(text), "/srv")
+		if err != nil {
+			var found LintErrors
+			if !errors.As(err, &found) || len(found) == 0 {
+				t.Fatalf("%v", err)
+			}
+			return
+		}
+		for i := range c.Sources {
+			if _, err := c.RunSpec(c.Sources[i].Name, 2026); err != nil {
+				t.Errorf("source %s: %v", c.Sources[i].Name, err)
+			}
+		}
+	})
 }

@@ -45,18 +45,30 @@ func (l LintErrors) Error() string {
 // LintErrors. Relative directories are relative to base, the file's directory.
 func Parse(name string, src []byte, base string) (Campaign, error) {
 	d := &document{name: name}
-	var err error
-	if d.tree, err = parser.ParseBytes(src, 0); err != nil {
+	err := guarded(func() (err error) {
+		d.tree, err = parser.ParseBytes(src, 0)
+		return err
+	})
+	if err != nil {
 		return Campaign{}, d.unreadable(err)
 	}
 	d.capKeys()
 	if len(d.found) > 0 {
 		return Campaign{}, d.found
 	}
-	c := Campaign{file: name}
-	if err := yaml.UnmarshalWithOptions(src, &c, yaml.Strict()); err != nil {
+	if n := len(d.tree.Docs); n > 1 {
+		at := d.tree.Docs[1].Start
+		f := Finding{File: name, Line: 1, Column: 1, Rule: "syntax", Text: fmt.Sprintf("%d documents; a file has one campaign: drop what follows ---", n)}
+		if at != nil {
+			f.Line, f.Column = at.Position.Line, at.Position.Column
+		}
+		return Campaign{}, LintErrors{f}
+	}
+	var c Campaign
+	if err := guarded(func() error { return yaml.UnmarshalWithOptions(src, &c, yaml.Strict()) }); err != nil {
 		return Campaign{}, d.unreadable(err)
 	}
+	c.file = name // an empty file leaves nothing of what was there before
 	c.fill(base)
 	d.check(&c)
 	if len(d.found) > 0 {
@@ -84,6 +96,17 @@ func (d *document) unreadable(err error) LintErrors {
 		f.Line, f.Column, f.Text = p.Line, p.Column, spot.GetMessage()
 	}
 	return LintErrors{f}
+}
+
+// guarded turns a panic of the YAML reader into an error: a file must never
+// take the program down.
+func guarded(read func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the YAML reader gave up: %v; is there a tag, such as !x, where none is needed?", v)
+		}
+	}()
+	return read()
 }
 
 // wrong notes a finding at a path such as $.sources[0].command[2], or at the
@@ -135,6 +158,9 @@ func (c *Campaign) fill(base string) {
 // sourceForm leaves room for the year behind it.
 var sourceForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$`)
 
+// queueForm is what a queue of runs may be called.
+var queueForm = regexp.MustCompile(`^[[:graph:]]{1,255}$`)
+
 // check looks at everything that the form of the file allows.
 func (d *document) check(c *Campaign) {
 	if c.Version != 1 {
@@ -142,6 +168,12 @@ func (d *document) check(c *Campaign) {
 	}
 	if !sourceForm.MatchString(c.Name) {
 		d.wrong("$.name", "name", "%q: letters, digits, '-', '_' and '.', at most 80", c.Name)
+	}
+	if !queueForm.MatchString(c.Queue) {
+		d.wrong("$.queue", "queue", "%.80q: printable characters without spaces, at most 255", c.Queue)
+	}
+	if c.stagger() > maxStagger {
+		d.wrong("$.stagger", "stagger", "%s: at most %s; it only makes the order total", c.stagger(), maxStagger)
 	}
 	if c.Recover.PerDay < 0 || c.Recover.Breaker < 0 {
 		d.wrong("$.recover", "recover", "per_day %d, breaker %d: neither may be negative", c.Recover.PerDay, c.Recover.Breaker)
@@ -178,10 +210,18 @@ func (d *document) source(c *Campaign, s *Source, at string) {
 		d.wrong(at, "command", "nothing to run; a command here, or one for all sources")
 		return
 	}
+	for i, seed := range s.Seeds {
+		if seed == "" || strings.HasPrefix(seed, "-") || strings.ContainsAny(seed, "\x00\n ") {
+			d.wrong(fmt.Sprintf("%s.seeds[%d]", at, i), "seed", "%q: a URL is needed, such as https://example.org/; flags belong to the command", seed)
+		}
+	}
 	spec, err := c.runSpec(s, 2000)
 	if err != nil {
 		d.wrong(at, "run", "%v", err)
 		return
+	}
+	if strings.ContainsRune(spec.Command.String(), 0) {
+		d.wrong(at, "command", "%q: a zero byte; no program can be given one", spec.Command.String())
 	}
 	if len(d.found) == 0 && crosses(spec.Command) && !c.bounded(s) {
 		d.wrong(at, "unbounded", "the crawl crosses hosts and no scope rule bounds it; write scope: {include: [REGEXP]}")

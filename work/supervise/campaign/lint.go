@@ -120,6 +120,9 @@ func (d *document) capFlags(at string, c supervise.Command) {
 			before = append(before, parts...)
 		}
 	}
+	if len(list) == 0 { // the run says that there is nothing to run
+		return
+	}
 	known := program(c)
 	if filepath.Base(list[0].word) == "timeout" {
 		d.wrong(list[0].path, "cap", "timeout: %s", instead)

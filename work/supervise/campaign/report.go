@@ -114,6 +114,10 @@ func (s *Service) Why(ctx context.Context, now time.Time, name, source string) (
 	if !ok {
 		var names []string
 		for i := range st.Sources {
+			if i == maxNamed {
+				names = append(names, fmt.Sprintf("… %d more", len(st.Sources)-i))
+				break
+			}
 			names = append(names, st.Sources[i].Source)
 		}
 		return nil, missingError(fmt.Sprintf("campaign %s: no source %q; one of: %s", st.Campaign, source, strings.Join(names, ", ")))

@@ -162,14 +162,14 @@ func (s *Service) steps(ctx context.Context, now time.Time, c *Campaign, r *reco
 func (s *Service) judging(spec *supervise.Spec) (*policy.Policy, error) {
 	p := s.policies[spec.Policy]
 	if p == nil {
-		return nil, fmt.Errorf("no policy %q; one of the presets, or of the policies file", spec.Policy)
+		return nil, fmt.Errorf("%w %q is not there; one of the presets, or of the policies file", ErrPolicy, spec.Policy)
 	}
 	own, err := spec.Apply(*p)
 	switch {
 	case err != nil:
 		return nil, err
 	case p.Slot != policy.SlotKeep:
-		return nil, fmt.Errorf("policy %s gives its slot back between restarts, so that later sources overtake it; write slot: keep", spec.Policy)
+		return nil, fmt.Errorf("%w %s gives its slot back between restarts, so that later sources overtake it; write slot: keep", ErrPolicy, spec.Policy)
 	case own.Restarts != p.Restarts || own.Backoff.Base != p.Backoff.Base:
 		return nil, fmt.Errorf("%d restarts, %s apart, are not what policy %s says; declare a policy with these figures and name it",
 			own.Restarts.Max, policy.FormatDuration(own.Backoff.Base), p.Name)
