@@ -147,17 +147,20 @@ func (a *app) submitDocuments(ctx context.Context, ops document.Ops, here *paper
 	return a.tellBatch(b, sum)
 }
 
-// workHere runs a worker for documents until it is stopped.
+// workHere runs a worker for documents, and their upkeep, until it is stopped.
 func (a *app) workHere(ctx context.Context, here *paperwork, concurrency int) (stop func(), err error) {
 	w, err := worker.New(here.store, worker.Config{
 		Handlers: map[string]worker.Handler{document.Kind: here.service.Handle}, Queues: []string{document.Queue}, Policies: here.policies,
-		Concurrency: concurrency, Clock: here.clock, Version: currentVersion(), Settings: "document=" + here.settings.Document.Fingerprint(a.lookup) + ";",
+		Observe: here.service.Observe, Concurrency: concurrency, Clock: here.clock, Version: currentVersion(), Settings: "document=" + here.settings.Document.Fingerprint(a.lookup) + ";",
 	})
 	if err != nil {
 		return nil, usage(err, "ebb policy check")
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(context.WithoutCancel(ctx)) }()
+	upkeep, rest := context.WithCancel(context.WithoutCancel(ctx))
+	kept := make(chan error, 1)
+	go func() { kept <- here.service.Run(upkeep) }()
 	return func() {
 		w.Stop()
 		if ctx.Err() != nil {
@@ -166,6 +169,8 @@ func (a *app) workHere(ctx context.Context, here *paperwork, concurrency int) (s
 		if err := <-ended; err != nil {
 			a.remarkErr("ebb: document: worker: %v", err)
 		}
+		rest()
+		<-kept
 		for more := true; more && ctx.Err() == nil; {
 			if more, err = here.service.Fold(ctx); err != nil {
 				return // the next server does it
