@@ -17,14 +17,15 @@ import (
 )
 
 // askRuns opens where runs are kept: the ledger of --dir or of this directory
-// where there is one and no --db is named, else the database.
+// where there is one and no --db is named, else the database. A server is not
+// asked: what is here would be taken for what it has.
 func (a *app) askRuns(c *cobra.Command, f *superviseFlags, create bool, do func(context.Context, *supervise.Service) error) error {
 	ctx := c.Context()
 	policies, err := a.knownPolicies()
 	if err != nil {
 		return err
 	}
-	db, err := a.runDatabase(f)
+	db, err := a.runDatabase(c, f)
 	if err != nil {
 		return err
 	}
@@ -55,12 +56,12 @@ func (a *app) withRuns(ctx context.Context, s store.Store, policies []policy.Pol
 	return &failed{code: exitNo, err: err, try: "ebb supervise list, to see how it stands"}
 }
 
-func (a *app) runDatabase(f *superviseFlags) (database, error) {
+func (a *app) runDatabase(c *cobra.Command, f *superviseFlags) (database, error) {
 	at := ledger(f.dir)
 	if _, err := os.Stat(at); a.db == "" && (f.dir != "" || err == nil) {
 		return sqliteDatabase(at), nil
 	}
-	return a.database()
+	return a.ownDatabase(c)
 }
 
 // submitRun queues a run for a server.
