@@ -97,3 +97,48 @@ func TestSleepEndsWithContext(t *testing.T) {
 		t.Error("the timer was left behind")
 	}
 }
+
+// An eased clock keeps to its factor while its ticks come in time, and takes
+// no time for those that were kept waiting.
+func TestEased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := NewEased(time.Now(), 60)
+		ctx, stop := context.WithCancel(t.Context())
+		go e.Run(ctx)
+		start := time.Now()
+		if err := Sleep(ctx, e, 31*time.Minute); err != nil || time.Since(start) != 31*time.Second {
+			t.Errorf("slept %s, %v", time.Since(start), err)
+		}
+		if got := e.Now().Sub(e.Start); got != 31*time.Minute {
+			t.Errorf("%s passed", got)
+		}
+		stop()
+		synctest.Wait()
+		stood := e.Now()
+		if err := Sleep(t.Context(), System{}, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if !e.Now().Equal(stood) {
+			t.Errorf("it went on by itself to %s", e.Now())
+		}
+	})
+}
+
+// TestEasedWhereTicksAreLate: the machine's clock runs ahead while nobody
+// could work.
+func TestEasedWhereTicksAreLate(t *testing.T) {
+	e := NewEased(epoch, 60)
+	ticks := make(chan time.Time)
+	done := make(chan struct{})
+	go func() { e.follow(t.Context(), epoch, ticks); close(done) }()
+	at := epoch
+	for _, late := range []time.Duration{easedTick, easedTick, 3 * time.Second, easedTick} {
+		at = at.Add(late)
+		ticks <- at
+	}
+	close(ticks)
+	<-done
+	if got, want := e.Now().Sub(epoch), 60*(3*easedTick+easedMost); got != want {
+		t.Errorf("%s passed, want %s", got, want)
+	}
+}

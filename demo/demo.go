@@ -89,7 +89,10 @@ func Run(ctx context.Context, o Options) error {
 	if err := guard(o); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	policyTime := clock.Scaled{Start: time.Now(), Factor: o.Speed}
+	policyTime := clock.NewEased(time.Now(), o.Speed)
+	ticking, still := context.WithCancel(ctx)
+	defer still()
+	go policyTime.Run(ticking)
 	ours, err := newWorld(ctx, filepath.Join(dir, "ours"), o, policyTime, presets)
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)

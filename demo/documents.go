@@ -89,12 +89,12 @@ func documents(ctx context.Context, w *world) (result, error) {
 // provider speaks OpenAI's chat completions, and browns out when told.
 type provider struct {
 	*server
-	clock clock.Scaled
+	clock clock.Clock
 	from  atomic.Pointer[time.Time]
 	calls atomic.Int64
 }
 
-func newProvider(ctx context.Context, c clock.Scaled) (*provider, error) {
+func newProvider(ctx context.Context, c clock.Clock) (*provider, error) {
 	p := &provider{clock: c}
 	var err error
 	p.server, err = listen(ctx, p.serve)

@@ -72,12 +72,12 @@ func pages(ctx context.Context, w *world) (result, error) {
 // site is a server with an outage on the scaled clock.
 type site struct {
 	*server
-	clock   clock.Scaled
+	clock   clock.Clock
 	began   time.Time
 	refused atomic.Int64
 }
 
-func newSite(ctx context.Context, c clock.Scaled) (*site, error) {
+func newSite(ctx context.Context, c clock.Clock) (*site, error) {
 	s := &site{clock: c, began: c.Now()}
 	var err error
 	s.server, err = listen(ctx, s.serve)

@@ -95,7 +95,7 @@ func (w *world) delivered(ctx context.Context) error {
 type receivers struct {
 	*server
 	messages int // that should come
-	clock    clock.Scaled
+	clock    clock.Clock
 	began    time.Time
 	repaired atomic.Bool
 	refused  atomic.Int64
@@ -104,7 +104,7 @@ type receivers struct {
 	got map[string]map[string]bool // by endpoint, the ids of messages
 }
 
-func newReceivers(ctx context.Context, c clock.Scaled, messages int) (*receivers, error) {
+func newReceivers(ctx context.Context, c clock.Clock, messages int) (*receivers, error) {
 	r := &receivers{messages: messages, clock: c, began: c.Now(), got: map[string]map[string]bool{}}
 	var err error
 	r.server, err = listen(ctx, r.serve)

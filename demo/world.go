@@ -34,7 +34,7 @@ type world struct {
 	at       string // address of the console
 	seed     uint64
 	size     size
-	clock    clock.Scaled
+	clock    *clock.Eased
 	store    store.Store
 	ops      engine.Ops
 	keeper   *access.Keeper
@@ -53,7 +53,7 @@ type world struct {
 }
 
 // newWorld opens a database in the directory and begins to work on it.
-func newWorld(ctx context.Context, dir string, o Options, policyTime clock.Scaled, rules func() ([]policy.Policy, error)) (*world, error) {
+func newWorld(ctx context.Context, dir string, o Options, policyTime *clock.Eased, rules func() ([]policy.Policy, error)) (*world, error) {
 	policies, err := rules()
 	if err != nil {
 		return nil, err
