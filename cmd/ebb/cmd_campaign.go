@@ -36,7 +36,11 @@ type campaignOrder func(ctx context.Context, s *campaign.Service, now time.Time)
 
 // askCampaigns opens the database and puts a question or an order to it.
 func (a *app) askCampaigns(c *cobra.Command, create bool, do campaignOrder) error {
-	if db, err := a.database(); err == nil && !create && db.missing() {
+	db, err := a.ownDatabase(c)
+	if err != nil {
+		return err
+	}
+	if !create && db.missing() {
 		return &failed{code: exitNo, err: fmt.Errorf("campaign: %s: %w", db.shown, errAbsent), try: "ebb campaign schedule FILE --apply, with the same --db"}
 	}
 	return a.askStore(c, create, func(ctx context.Context, s store.Store, _ *database) error { return a.withCampaigns(ctx, s, do) })
@@ -74,7 +78,7 @@ func (a *app) withCampaigns(ctx context.Context, s store.Store, do campaignOrder
 // planCampaign asks without an order: a database that is not there yet is
 // taken for an empty one.
 func (a *app) planCampaign(c *cobra.Command, do campaignOrder) error {
-	db, err := a.database()
+	db, err := a.ownDatabase(c)
 	if err != nil || !db.missing() {
 		return a.askCampaigns(c, false, do)
 	}
