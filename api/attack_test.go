@@ -38,7 +38,7 @@ func TestReadTokenChangesNothing(t *testing.T) {
 	reader := b.token("reader", access.Read)
 	n := 0
 	for _, r := range routesOf(b) {
-		if r.method == "GET" && r.path != "/v1/tokens" {
+		if r.method == "GET" && r.path != "/v1/tokens" || r.path == "/v1/simulations" { // plays, and changes nothing
 			continue
 		}
 		n++
