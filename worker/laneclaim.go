@@ -154,7 +154,7 @@ func (l *loop) claimOf(n *track, free int, now time.Time) (limit, begin, room in
 		worth, soon = held+left, soon+n.ended
 	}
 	limit = min(idle+2*n.ended, worth) + room
-	if l.lanes.busy() { // what runs now will have ended when the claim comes back
+	if l.lanes.busy() && worth <= l.part() { // what runs now will have ended when the claim comes back
 		limit = max(limit, min(2*worth-n.active, worth+2*n.ended))
 	}
 	limit -= len(n.runs)

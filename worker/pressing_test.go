@@ -18,10 +18,14 @@ type slow struct {
 	store.Store
 	each  time.Duration
 	turns atomic.Int32
+	most  atomic.Int32 // that a claim of a lane asked for
 }
 
 func (s *slow) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 	s.turns.Add(1)
+	for _, c := range t.Lanes {
+		s.most.Store(max(s.most.Load(), int32(c.Limit)))
+	}
 	answer, err := s.Store.Turn(ctx, t)
 	if err == nil {
 		err = sleep(ctx, s.each)
@@ -58,5 +62,29 @@ func TestLanesAreFedAhead(t *testing.T) {
 		if n := s.turns.Load(); took > ideal*5/4 || n > jobs/slots*3/2 {
 			t.Errorf("took %s and %d turns, want at most %s and %d", took, n, ideal*5/4, jobs/slots*3/2)
 		}
+	})
+}
+
+// TestUnlimitedLanesAreFedBySlots: a target without a limit would let this
+// process take all that waits for it, and slots are few.
+func TestUnlimitedLanesAreFedBySlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs, slots = 4000, 20
+		s := &slow{Store: newStore(), each: time.Millisecond}
+		var g gauge
+		for range jobs {
+			enqueue(t, s, job.New{Kind: "k", Policy: "p", Target: "x"})
+		}
+		r := newRig(t, s, Config{
+			Policies: []policy.Policy{calling("p", func(p *policy.Policy) { p.Concurrency, p.PerTarget.Concurrency = slots, 0 })},
+			Handlers: map[string]Handler{"k": g.handler(100 * time.Microsecond)},
+		})
+		if err := r.Quiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := g.total.Load(); n != jobs || s.most.Load() > 10*slots {
+			t.Errorf("%d starts, %d claimed at once; want %d, at most %d", n, s.most.Load(), jobs, 10*slots)
+		}
+		t.Logf("%d claimed at once", s.most.Load())
 	})
 }
