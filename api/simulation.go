@@ -25,14 +25,7 @@ const (
 
 // ScenarioList is the built-in scenarios.
 type ScenarioList struct {
-	Scenarios []Scenario `json:"scenarios"`
-}
-
-// Scenario is a built-in one.
-type Scenario struct {
-	Name     string   `json:"name"`
-	About    string   `json:"about"`
-	Variants []string `json:"variants" doc:"all of them are played, unless variants names some"`
+	Scenarios []scenario.Listed `json:"scenarios"`
 }
 
 // SimulationOrder is what to simulate: a built-in scenario or one that is
@@ -60,19 +53,8 @@ func (s *server) simulationRoutes() []route {
 }
 
 func listScenarios(context.Context, *none) (ScenarioList, error) {
-	var list ScenarioList
-	for _, name := range scenario.Names() {
-		f, err := scenario.Load(name)
-		if err != nil {
-			return list, err
-		}
-		one := Scenario{Name: name, About: f.Scenario.About, Variants: []string{}}
-		for _, v := range f.Variants {
-			one.Variants = append(one.Variants, v.Name)
-		}
-		list.Scenarios = append(list.Scenarios, one)
-	}
-	return list, nil
+	list, err := scenario.List()
+	return ScenarioList{list}, err
 }
 
 func (s *server) simulate(ctx context.Context, in *simulationIn) (report.Told, error) {
@@ -131,6 +113,8 @@ func (o *SimulationOrder) read() (*file.File, error) {
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "a whole number, 0 or more", "seed %d", *o.Seed)
 	case o.Caller != "" && o.Policy == "" && o.Against == "":
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "policy, or leave caller out", "caller says whose policy is replaced, and none is given")
+	case o.Policy != "" && o.Policy == o.Against:
+		return nil, problem(http.StatusUnprocessableEntity, "invalid", "another policy, or leave one out", "policy and against are both %.100q", o.Policy)
 	case len(o.Variants) > 0 && (o.Policy != "" || o.Against != ""):
 		return nil, problem(http.StatusUnprocessableEntity, "invalid", "variants, or policy and against", "a policy is played on the scenario itself, not on its variants")
 	case o.Source != "":

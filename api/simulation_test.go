@@ -110,6 +110,7 @@ func TestBadSimulations(t *testing.T) {
 		"unknown caller":     {api.SimulationOrder{Source: small, Policy: "webhook", Caller: "odd"}, 422, "it has: app"},
 		"caller alone":       {api.SimulationOrder{Source: small, Caller: "app"}, 422, "none is given"},
 		"variants, policies": {api.SimulationOrder{Scenario: "pr-247", Variants: []string{"old"}, Policy: "webhook"}, 422, "not on its variants"},
+		"the same twice":     {api.SimulationOrder{Source: small, Policy: "webhook", Against: "webhook"}, 422, "policy and against are both"},
 		"seeds":              {api.SimulationOrder{Source: small, Seeds: 101}, 422, "1 to 100"},
 		"seed":               {api.SimulationOrder{Source: small, Seed: &negative}, 422, "0 or more"},
 		"bad scenario":       {api.SimulationOrder{Source: "version: 1\nnonsense: 2\n"}, 422, "source:2:1"},

@@ -20,17 +20,7 @@ func used() time.Duration {
 }
 
 // drainOnly drains n deliveries on each database. The profile has nothing else.
-func drainOnly(ctx context.Context, dir string, names []string, n int, profile string) (err error) {
-	databases, end, err := open(ctx, dir, names)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, end()) }()
-	to, err := startReceiver(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, to.close()) }()
+func drainOnly(ctx context.Context, databases []database, to *receiver, n int, profile string) error {
 	for _, d := range databases {
 		if err := drainOn(ctx, d, to, n, profile); err != nil {
 			return err

@@ -54,14 +54,18 @@ func run(ctx context.Context) (err error) {
 		b.plan.rounds = *rounds
 	}
 	if *only > 0 {
-		return command.Scratch("webhook", func(dir string) error { return drainOnly(ctx, dir, strings.Split(*on, ","), *only, *profile) })
+		return command.Scratch("webhook", func(dir string) error {
+			return stage(ctx, dir, strings.Split(*on, ","), func(on []database, to *receiver) error { return drainOnly(ctx, on, to, *only, *profile) })
+		})
 	}
 	stop, err := command.Profile(*profile)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	if err := command.Scratch("webhook", func(dir string) error { return b.measure(ctx, dir, strings.Split(*on, ",")) }); err != nil {
+	if err := command.Scratch("webhook", func(dir string) error {
+		return stage(ctx, dir, strings.Split(*on, ","), func(on []database, to *receiver) error { return b.measure(ctx, on, to) })
+	}); err != nil {
 		return err
 	}
 	text, targets := b.report()
@@ -91,7 +95,8 @@ type database struct {
 	fresh func(ctx context.Context) (url string, err error)
 }
 
-func (b *bench) measure(ctx context.Context, dir string, names []string) (err error) {
+// stage calls do with the databases and a receiver, which end with it.
+func stage(ctx context.Context, dir string, names []string, do func(databases []database, to *receiver) error) (err error) {
 	databases, end, err := open(ctx, dir, names)
 	if err != nil {
 		return err
@@ -102,6 +107,10 @@ func (b *bench) measure(ctx context.Context, dir string, names []string) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, to.close()) }()
+	return do(databases, to)
+}
+
+func (b *bench) measure(ctx context.Context, databases []database, to *receiver) error {
 	for round := range b.plan.rounds {
 		if err := b.bareRound(ctx, to, round); err != nil {
 			return err

@@ -261,24 +261,10 @@ func (a *app) simulateListCommand() *cobra.Command {
 	}
 }
 
-type listedScenario struct {
-	Name     string   `json:"name"`
-	About    string   `json:"about"`
-	Variants []string `json:"variants"`
-}
-
 func (a *app) simulateList() error {
-	var list []listedScenario
-	for _, name := range scenario.Names() {
-		f, err := scenario.Load(name)
-		if err != nil {
-			return err
-		}
-		one := listedScenario{Name: name, About: f.Scenario.About, Variants: []string{}}
-		for _, v := range f.Variants {
-			one.Variants = append(one.Variants, v.Name)
-		}
-		list = append(list, one)
+	list, err := scenario.List()
+	if err != nil {
+		return err
 	}
 	if a.json {
 		return a.printJSON(map[string]any{"scenarios": list})

@@ -41,3 +41,27 @@ func Load(name string) (*file.File, error) {
 	}
 	return file.Parse(name+".yaml", []byte(text), nil)
 }
+
+// Listed is a built-in scenario in a list.
+type Listed struct {
+	Name     string   `json:"name"`
+	About    string   `json:"about"`
+	Variants []string `json:"variants" doc:"all of them are played, unless some are named"`
+}
+
+// List tells of all, in the order of Names.
+func List() ([]Listed, error) {
+	var list []Listed
+	for _, name := range names {
+		f, err := Load(name)
+		if err != nil {
+			return nil, err
+		}
+		one := Listed{Name: name, About: f.Scenario.About, Variants: []string{}}
+		for _, v := range f.Variants {
+			one.Variants = append(one.Variants, v.Name)
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
