@@ -22,7 +22,7 @@ incidents under the policies that caused them.
 It takes about a minute, ends with a table, and leaves nothing behind. On a
 terminal the console stays open until Ctrl-C. At 60 times the speed a timeout of
 30 s is half a second: policy time goes slower while the machine cannot keep up,
-so that a busy one takes longer and loses nothing.`,
+so that a busy one takes longer.`,
 		Example: "  ebb demo\n  ebb demo --speed 120\n  ebb demo --part pages",
 		Args:    exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -131,15 +130,14 @@ func (a *app) noteRefused(endpoint string) error {
 		host = "127.0.0.1"
 	}
 	at, err := netip.ParseAddr(host)
-	public := !at.IsLoopback() && !at.IsPrivate() && !at.IsLinkLocalUnicast()
-	if err != nil || public {
+	if err != nil {
 		return nil //nolint:nilerr // a name
 	}
 	c, err := s.Webhook.config()
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(c.AllowNetworks, func(p netip.Prefix) bool { return p.Contains(at) }) {
+	if c.Refuses(at) {
 		a.remarkErr("note: %s is not public: every delivery will be refused until webhook.allow_networks of the sender's ebb.yaml has its network, such as %s", u.Hostname(), netip.PrefixFrom(at, at.BitLen()))
 	}
 	return nil

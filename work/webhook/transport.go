@@ -47,6 +47,9 @@ func (c *Config) guard() *ssrf.Guardian {
 	return ssrf.New(append(options, ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...))...)
 }
 
+// Refuses reports whether a delivery to the address would be refused.
+func (c *Config) Refuses(addr netip.Addr) bool { return c.guard().SafeAddr(addr) != nil }
+
 // denied reports whether our own guard refused the call.
 func denied(err error) bool {
 	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ssrf.ErrProhibitedPort) ||
