@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ebbhq/ebb/job"
@@ -81,10 +83,11 @@ func (c *Client) EnqueueMany(ctx context.Context, jobs []Job) ([]Enqueued, error
 	if err != nil {
 		return nil, err
 	}
-	answers, err := c.store.Enqueue(ctx, c.now(), list)
+	answers, err := c.store.Enqueue(ctx, c.now(), list.jobs)
 	if err != nil {
 		return nil, fmt.Errorf("ebb: enqueue: %w", err)
 	}
+	list.free()
 	c.wake()
 	return enqueued(answers), nil
 }
@@ -98,19 +101,40 @@ func (c *Client) EnqueueTx(ctx context.Context, tx any, jobs ...Job) ([]Enqueued
 	if err != nil {
 		return nil, err
 	}
-	answers, err := c.store.EnqueueTx(ctx, tx, c.now(), list)
+	answers, err := c.store.EnqueueTx(ctx, tx, c.now(), list.jobs)
 	if err != nil {
 		return nil, fmt.Errorf("ebb: enqueue: %w", err)
 	}
+	list.free()
 	return enqueued(answers), nil
 }
 
+// listed is what is to be enqueued. Lists are used again: one of thousands of
+// jobs takes more than a megabyte, and to clear and collect that anew for each
+// batch was most of the client's part of it.
+type listed struct{ jobs []job.New }
+
+var lists = sync.Pool{New: func() any { return new(listed) }}
+
+// maxListed is how many jobs a list that is kept may have room for.
+const maxListed = 10_000
+
+// free gives the list back. Only one that was enqueued may be: after a failure
+// a connection that was cut off may still be reading it.
+func (l *listed) free() {
+	if cap(l.jobs) <= maxListed {
+		clear(l.jobs)
+		lists.Put(l)
+	}
+}
+
 // news makes what is to be enqueued, of a client that is open.
-func (c *Client) news(jobs []Job) ([]job.New, error) {
+func (c *Client) news(jobs []Job) (*listed, error) {
 	if err := c.usable(); err != nil {
 		return nil, err
 	}
-	list := make([]job.New, len(jobs))
+	list := lists.Get().(*listed) //nolint:forcetypeassert // nothing else is put
+	list.jobs = slices.Grow(list.jobs[:0], len(jobs))[:len(jobs)]
 	for i := range jobs {
 		j := &jobs[i]
 		args, err := encode(j.Args)
@@ -121,19 +145,18 @@ func (c *Client) news(jobs []Job) ([]job.New, error) {
 			return nil, fmt.Errorf("ebb: enqueue: %s: its deadline %s is before it is due, %s: it could never start",
 				j.Kind, j.DeadlineAt.Format(time.RFC3339), j.DueAt.Format(time.RFC3339))
 		}
-		list[i] = j.with(args)
+		j.put(&list.jobs[i], args)
 	}
 	return list, nil
 }
 
-func (j *Job) with(args []byte) job.New {
-	return job.New{
-		Kind: j.Kind, Args: args, Queue: j.Queue, Policy: j.Policy, Priority: j.Priority,
-		DueAt: j.DueAt, DeadlineAt: j.DeadlineAt,
-		Target: j.Target, Key: j.Key, KeyRule: j.KeyRule,
-		Unique: j.Unique, UniqueScope: j.UniqueScope, UniqueFor: j.UniqueFor, Conflict: j.OnConflict,
-		Batch: j.Batch, Trace: j.Trace,
-	}
+// put writes every field of n.
+func (j *Job) put(n *job.New, args []byte) {
+	n.Kind, n.Args, n.Queue, n.Policy, n.Priority = j.Kind, args, j.Queue, j.Policy, j.Priority
+	n.DueAt, n.DeadlineAt = j.DueAt, j.DeadlineAt
+	n.Target, n.Key, n.KeyRule = j.Target, j.Key, j.KeyRule
+	n.Unique, n.UniqueScope, n.UniqueFor, n.Conflict = j.Unique, j.UniqueScope, j.UniqueFor, j.OnConflict
+	n.Batch, n.Trace = j.Batch, j.Trace
 }
 
 func encode(args any) (text []byte, err error) {

@@ -43,12 +43,12 @@ func (c *Client) Every(p Periodic) error {
 	if err != nil {
 		return fmt.Errorf("ebb: periodic: %s: args: %w", p.Name, err)
 	}
-	n := p.Job.with(nil)
+	n := &p.Job
 	wish := engine.Periodic{
 		Name: p.Name, Cron: p.Cron, Zone: p.Zone, Missed: p.Missed,
 		Job: engine.NewJob{
 			Kind: n.Kind, Queue: n.Queue, Target: n.Target, Key: n.Key, KeyRule: n.KeyRule,
-			Unique: n.Unique, UniqueScope: n.UniqueScope, UniqueFor: n.UniqueFor.Seconds(), OnConflict: n.Conflict,
+			Unique: n.Unique, UniqueScope: n.UniqueScope, UniqueFor: n.UniqueFor.Seconds(), OnConflict: n.OnConflict,
 			Policy: n.Policy, Priority: n.Priority, DueAt: n.DueAt, DeadlineAt: n.DeadlineAt, Batch: n.Batch, Trace: n.Trace, ArgsBase64: args,
 		},
 	}
