@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -19,8 +21,37 @@ func used() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// drainOnly drains n deliveries on each database. The profile has nothing else.
+// cost is what a run took of this process.
+type cost struct {
+	cpu    time.Duration
+	memory runtime.MemStats
+}
+
+func costNow() (c cost) {
+	c.cpu = used()
+	runtime.ReadMemStats(&c.memory)
+	return c
+}
+
+// each tells what was spent since, by each of n.
+func (c *cost) each(n int) string {
+	now, per := costNow(), func(x float64) string { return report.Number(x / float64(n)) }
+	return fmt.Sprintf("%s µs of processor time, %s allocations and %s bytes each, %d collections", per((now.cpu-c.cpu).Seconds()*1e6),
+		per(float64(now.memory.Mallocs-c.memory.Mallocs)), per(float64(now.memory.TotalAlloc-c.memory.TotalAlloc)), now.memory.NumGC-c.memory.NumGC)
+}
+
+// drainOnly sends n messages by the bare loop and drains as many deliveries on
+// each database. The profile has the last drain and nothing else.
 func drainOnly(ctx context.Context, databases []database, to *receiver, n int, profile string) error {
+	before := costNow()
+	rate, err := bare(ctx, to, "", n)
+	if err != nil {
+		return fmt.Errorf("bare loop: %w", err)
+	}
+	command.Progress("bare loop: %s a second, %s", report.Number(rate), before.each(n))
+	if _, err := to.taken(ctx); err != nil {
+		return err
+	}
 	for _, d := range databases {
 		if err := drainOn(ctx, d, to, n, profile); err != nil {
 			return err
@@ -46,9 +77,8 @@ func drainOn(ctx context.Context, d database, to *receiver, n int, profile strin
 	if err != nil {
 		return err
 	}
-	before := used()
+	before := costNow()
 	rate, err := s.empty(ctx, to, n)
-	command.Progress("%s: %s a second, %s µs of processor time each, without the database's and the receiver's", d.name, report.Number(rate),
-		report.Number((used()-before).Seconds()*1e6/float64(n)))
+	command.Progress("%s: %s a second, %s; a PostgreSQL's own and the receiver's are not in it", d.name, report.Number(rate), before.each(n))
 	return errors.Join(err, stop())
 }

@@ -4,11 +4,13 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ebbhq/ebb/clock"
@@ -159,10 +161,12 @@ type tracer struct {
 	begun                   time.Time
 	dnsAt, connectAt, tlsAt time.Time
 	dns, connect, handshake time.Duration
-	connected, answered     bool
+	connected               bool
 	firstByte               time.Duration
 	remote                  string
 	reused                  bool
+
+	trace httptrace.ClientTrace // its hooks are this tracer's
 }
 
 func newTracer(c clock.Clock) *tracer { return &tracer{clock: c, begun: c.Now()} }
@@ -174,8 +178,8 @@ func (t *tracer) note(f func(now time.Time)) {
 	f(now)
 }
 
-func (t *tracer) hooks() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
+func (t *tracer) hooks(to *destination) *httptrace.ClientTrace {
+	t.trace = httptrace.ClientTrace{
 		DNSStart: func(httptrace.DNSStartInfo) { t.note(func(now time.Time) { t.dnsAt = now }) },
 		DNSDone:  func(httptrace.DNSDoneInfo) { t.note(func(now time.Time) { t.dns = now.Sub(t.dnsAt) }) },
 		ConnectStart: func(_, _ string) {
@@ -197,15 +201,40 @@ func (t *tracer) hooks() *httptrace.ClientTrace {
 			t.note(func(now time.Time) { t.handshake = now.Sub(t.tlsAt) })
 		},
 		GotConn: func(c httptrace.GotConnInfo) {
-			t.note(func(time.Time) {
-				t.connected, t.reused = true, c.Reused
-				t.remote = c.Conn.RemoteAddr().String()
-			})
+			remote := to.remote.text(c.Conn.RemoteAddr())
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.connected, t.reused, t.remote = true, c.Reused, remote
 		},
 		GotFirstResponseByte: func() {
-			t.note(func(now time.Time) { t.answered, t.firstByte = true, now.Sub(t.begun) })
+			t.note(func(now time.Time) { t.firstByte = now.Sub(t.begun) })
 		},
 	}
+	return &t.trace
+}
+
+// remoteText spells the address that an endpoint's calls go to, which is
+// mostly the same for all of them.
+type remoteText struct {
+	last atomic.Pointer[spelled]
+}
+
+type spelled struct {
+	addr net.TCPAddr
+	text string
+}
+
+func (r *remoteText) text(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok {
+		return addr.String()
+	}
+	if s := r.last.Load(); s != nil && s.addr.Port == tcp.Port && s.addr.Zone == tcp.Zone && s.addr.IP.Equal(tcp.IP) {
+		return s.text
+	}
+	s := &spelled{*tcp, tcp.String()}
+	r.last.Store(s)
+	return s.text
 }
 
 // phase is how far the call has come.

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
@@ -20,11 +21,14 @@ const (
 // destination is an endpoint ready to be called.
 type destination struct {
 	doc     *endpointDoc
+	blank   *http.Request // what all its requests share
+	wrong   error         // of its URL: then there is no request
 	signers []signer
 	headers map[string]string
 	secrets []string // of the headers, longest first: what an answer may send back
 	longest int      // of the secrets, in bytes
 	readAt  time.Time
+	remote  *remoteText
 }
 
 // owned are the endpoints of one owner as they were at a version of the
@@ -70,14 +74,16 @@ func (c *cache) destination(ctx context.Context, id string) (*destination, error
 	if err != nil {
 		return nil, err
 	}
-	next := &destination{doc: doc, readAt: now}
+	next := &destination{doc: doc, readAt: now, remote: &remoteText{}}
 	if d != nil && d.doc.version == doc.version {
-		next.signers, next.headers, next.secrets, next.longest = d.signers, d.headers, d.secrets, d.longest
+		*next = *d
+		next.doc, next.readAt = doc, now
 	} else if next.signers, err = s.signers(doc); err != nil {
 		return nil, &sealError{err}
 	} else if next.headers, err = s.openHeaders(doc); err != nil {
 		return nil, &sealError{err}
 	} else {
+		next.blank, next.wrong = blank(doc.URL) //nolint:contextcheck // it outlives the call
 		next.learn()
 	}
 	c.mu.Lock()

@@ -15,8 +15,6 @@ import (
 	"github.com/ebbhq/ebb/worker"
 )
 
-const userAgent = "Ebb-Webhook/1 (+https://www.standardwebhooks.com)"
-
 // deliver is one attempt of one delivery.
 func (s *Service) deliver(ctx context.Context, t *worker.Task) error {
 	j := t.Job()
@@ -68,19 +66,12 @@ func (s *Service) attempt(ctx context.Context, a *Attempt, to *destination, e *e
 			a.headers(req, resp, to)
 		}
 	}()
-	req, err = http.NewRequestWithContext(httptrace.WithClientTrace(ctx, trace.hooks()), http.MethodPost, to.doc.URL, bytes.NewReader(payload))
-	if err != nil {
-		return failure.New(failure.InvalidInput, "url", err)
+	if to.wrong != nil {
+		return failure.New(failure.InvalidInput, "url", to.wrong)
 	}
+	req = to.request(httptrace.WithClientTrace(ctx, trace.hooks(to)), e, trace.begun, payload)
 	if err := s.config.literal(req.URL.Hostname()); err != nil {
 		return failure.New(failure.PolicyDenied, "address", err)
-	}
-	req.Header = http.Header{"Content-Type": {e.contentType()}, "User-Agent": {userAgent}}
-	for name, value := range to.headers {
-		req.Header.Set(name, value)
-	}
-	if err := sign(req.Header, to.signers, e.Event, s.config.Machine.Now(), payload); err != nil {
-		return failure.New(failure.Config, "secret", err)
 	}
 	resp, err = s.call.RoundTrip(req)
 	if err != nil {
@@ -137,6 +128,9 @@ func judge(f failure.Failure) failure.Failure {
 // that the connection can be used again. The body is decompressed already.
 // What is over the limit is not waited for: the status has decided.
 func (s *Service) read(a *Attempt, body io.Reader, to *destination) error {
+	if body == http.NoBody {
+		return nil
+	}
 	var excerpt bytes.Buffer
 	limited := io.LimitReader(body, s.config.MaxResponse)
 	n, err := io.Copy(&excerpt, io.LimitReader(limited, int64(s.config.Excerpt+to.longest)))
