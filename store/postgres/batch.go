@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -13,7 +14,15 @@ import (
 type batch struct {
 	now  time.Time
 	size int
-	runs []alikes
+	// given are the jobs as the caller has them. Once they are checked, invalid
+	// says what is wrong with them, or runs has them made ready.
+	given   []job.New
+	checked bool
+	invalid error
+	runs    []alikes
+	// into are their queues, and added is how many go to each.
+	into  []string
+	added []int64
 	// jobs are the same one by one, filled by spread.
 	jobs []job.New
 	// Of the jobs some have a unique key, a key, a target.
@@ -38,18 +47,34 @@ type alikes struct {
 	given   []job.New // as the caller has them
 }
 
-// prepare checks the jobs and fills their defaults. A due time that nobody
-// named stays unset: the database's clock decides.
+func newBatch(now time.Time, jobs []job.New) *batch {
+	return &batch{now: store.Instant(now), size: len(jobs), given: jobs}
+}
+
+// prepare makes a batch of the jobs and checks them.
 func prepare(now time.Time, jobs []job.New) (*batch, error) {
-	clock := now
-	if now.IsZero() {
+	b := newBatch(now, jobs)
+	err := b.check()
+	return b, err
+}
+
+// check checks the jobs, once, and fills their defaults. A due time that nobody
+// named stays unset: the database's clock decides.
+func (b *batch) check() error {
+	if b.checked {
+		return b.invalid
+	}
+	b.checked = true
+	clock := b.now
+	if clock.IsZero() {
 		clock = time.Unix(0, 0) // Prepare needs one; what it fills in is not used
 	}
-	b := &batch{now: store.Instant(now), size: len(jobs)}
+	jobs := b.given
 	for i := 0; i < len(jobs); {
 		n, err := store.Prepare(clock, jobs[i])
 		if err != nil {
-			return nil, err
+			b.invalid = err
+			return err
 		}
 		if jobs[i].DueAt.IsZero() {
 			n.DueAt = b.now
@@ -65,7 +90,8 @@ func prepare(now time.Time, jobs []job.New) (*batch, error) {
 		b.keyed, b.lined, b.targeted = b.keyed || n.Unique != "", b.lined || n.Key != "", b.targeted || n.Target != ""
 		i = end
 	}
-	return b, nil
+	b.count()
+	return nil
 }
 
 // alike reports whether two jobs differ in their arguments only.
@@ -150,20 +176,40 @@ func (b *batch) earliest() map[string]place {
 	return first
 }
 
-// counts returns how many jobs go to each queue.
-func (b *batch) counts() (queues []string, jobs []int64) {
-	at := -1
-	for i := range b.runs {
-		r := &b.runs[i]
-		if at < 0 || queues[at] != r.Queue {
-			if at = slices.Index(queues, r.Queue); at < 0 {
-				at = len(queues)
-				queues, jobs = append(queues, r.Queue), append(jobs, 0)
-			}
-		}
-		jobs[at] += int64(len(r.given))
+// count counts how many jobs go to each queue.
+func (b *batch) count() {
+	b.into, b.added = nil, nil
+	for i, at := 0, -1; i < len(b.runs); i++ {
+		at = b.place(b.runs[i].Queue, at)
+		b.added[at] += int64(len(b.runs[i].given))
 	}
-	return queues, jobs
+}
+
+// place returns where the queue stands in into, mostly where the last one did.
+func (b *batch) place(queue string, last int) int {
+	if last >= 0 && b.into[last] == queue {
+		return last
+	}
+	at := slices.Index(b.into, queue)
+	if at < 0 {
+		at = len(b.into)
+		b.into, b.added = append(b.into, queue), append(b.added, 0)
+	}
+	return at
+}
+
+// foresee counts jobs that are not checked yet. It reports whether their queues
+// are all that has to be known of them to begin: none has a key or a target.
+func (b *batch) foresee() bool {
+	for i, at := 0, -1; i < len(b.given); i++ {
+		n := &b.given[i]
+		if n.Unique != "" || n.Key != "" || n.Target != "" {
+			return false
+		}
+		at = b.place(cmp.Or(n.Queue, job.DefaultQueue), at)
+		b.added[at]++
+	}
+	return true
 }
 
 // parts returns the parameters of look_enqueued: where the jobs wait if they

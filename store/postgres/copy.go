@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -16,7 +17,8 @@ import (
 )
 
 // enqueueCopy adds many jobs without keys, in two round trips: one
-// begins and takes the numbers, one copies and commits.
+// begins and takes the numbers, one copies and commits. Jobs that are not
+// checked yet are while the database works on the first.
 func (s *Store) enqueueCopy(ctx context.Context, b *batch) (answers []store.Enqueued, told bool, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -30,11 +32,10 @@ func (s *Store) enqueueCopy(ctx context.Context, b *batch) (answers []store.Enqu
 	if s.options.Pooler {
 		first.Queue(s.locally)
 	}
-	queues, added := b.counts()
 	first.Queue(statement("stay"))
-	first.Queue(statement("count_enqueued"), queues, added)
+	first.Queue(statement("count_enqueued"), b.into, b.added)
 	var lanes laning
-	first.Queue(statement("numbers_to_copy"), runs(b.size), queues).QueryRow(func(r pgx.Row) (err error) {
+	first.Queue(statement("numbers_to_copy"), runs(b.size), b.into).QueryRow(func(r pgx.Row) (err error) {
 		var wire []byte
 		if err := r.Scan(&now, &wire, &lanes.strict, &lanes.limited); err != nil {
 			return err
@@ -49,9 +50,14 @@ func (s *Store) enqueueCopy(ctx context.Context, b *batch) (answers []store.Enqu
 		first.Queue(notifyStatement, channel, s.wakes.me)
 	}
 	begun := conn.SendBatch(ctx, first)
-	c := newCopying(b) // while the database works
+	invalid := b.check()
+	c := newCopying(b)
 	if err := begun.Close(); err != nil {
 		return nil, false, err
+	}
+	if invalid != nil {
+		_, err := conn.Exec(ctx, "ROLLBACK")
+		return nil, false, errors.Join(invalid, err)
 	}
 	if !b.targeted && len(lanes.limited) > 0 {
 		if _, err := conn.Exec(ctx, statement("look_enqueued"), b.parts()...); err != nil {

@@ -20,14 +20,20 @@ const copyFrom = 100
 
 // Enqueue adds the jobs, all or none.
 func (s *Store) Enqueue(ctx context.Context, now time.Time, jobs []job.New) ([]store.Enqueued, error) {
-	b, err := prepare(now, jobs)
-	if err != nil || len(jobs) == 0 {
-		return nil, err
+	if len(jobs) == 0 {
+		return nil, nil
 	}
-	if err := s.ensureQueues(ctx, b); err != nil {
-		return nil, failed("enqueue", err)
+	b := newBatch(now, jobs)
+	if !s.foreseen(b) {
+		if err := b.check(); err != nil {
+			return nil, err
+		}
+		if err := s.ensureQueues(ctx, b); err != nil {
+			return nil, failed("enqueue", err)
+		}
 	}
 	var answers []store.Enqueued
+	var err error
 	told := false // workers hear of the jobs by their commit
 	switch {
 	case b.keyed || b.lined:
@@ -41,6 +47,9 @@ func (s *Store) Enqueue(ctx context.Context, now time.Time, jobs []job.New) ([]s
 		answers, told, err = s.enqueueFew(ctx, b)
 	}
 	if err != nil {
+		if invalid := b.check(); invalid != nil {
+			return nil, invalid
+		}
 		return nil, failed("enqueue", err)
 	}
 	s.lower(b)
@@ -50,6 +59,25 @@ func (s *Store) Enqueue(ctx context.Context, now time.Time, jobs []job.New) ([]s
 		s.wakes.now()
 	}
 	return answers, nil
+}
+
+// foreseen reports whether the batch may begin before its jobs are checked:
+// they are many, and their queues are there.
+func (s *Store) foreseen(b *batch) bool {
+	return b.size >= copyFrom && b.foresee() && len(s.unknown(b)) == 0
+}
+
+// unknown notes the numbers of the batch's queues, and returns those queues
+// that this process has not seen yet.
+func (s *Store) unknown(b *batch) []string {
+	b.queueNumbers = make(map[string]int32, len(b.into))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(b.into), func(name string) bool {
+		number, known := s.queues[name]
+		b.queueNumbers[name] = number
+		return known
+	})
 }
 
 // lower lets claims begin before jobs that named a due time.
@@ -141,15 +169,7 @@ func (s *Store) EnqueueTx(ctx context.Context, tx any, now time.Time, jobs []job
 // ensureQueues makes queues that this process has not seen yet, and learns the
 // numbers of all. It does so outside of any transaction of the caller.
 func (s *Store) ensureQueues(ctx context.Context, b *batch) error {
-	names, _ := b.counts()
-	b.queueNumbers = make(map[string]int32, len(names))
-	s.mu.Lock()
-	names = slices.DeleteFunc(names, func(name string) bool {
-		number, known := s.queues[name]
-		b.queueNumbers[name] = number
-		return known
-	})
-	s.mu.Unlock()
+	names := s.unknown(b)
 	if len(names) == 0 {
 		return nil
 	}

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,6 +63,62 @@ func TestABigBatchKeepsEveryJob(t *testing.T) {
 		if fmt.Sprint(j.New) != fmt.Sprint(want) {
 			t.Errorf("job %d is %v, want %v", i, j.New, want)
 		}
+	}
+}
+
+// TestABigBatchWithAnInvalidJob is refused as a small one is, though it begins
+// before its jobs are checked: by the same error, with nothing left behind, and
+// on the same connection as before and after it.
+func TestABigBatchWithAnInvalidJob(t *testing.T) {
+	url := migrated(t)
+	s := open(t, url+"&pool_max_conns=1", postgres.Options{Name: "refused"})
+	pool := connect(t, url)
+	session := func() (now string) {
+		t.Helper()
+		const ask = `SELECT string_agg(pid || CASE WHEN state ~ 'transaction' THEN ' in a transaction' ELSE '' END, ', ')
+			FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'refused'`
+		if err := pool.QueryRow(t.Context(), ask).Scan(&now); err != nil {
+			t.Fatal(err)
+		}
+		return now
+	}
+	good := make([]job.New, 200)
+	for i := range good {
+		good[i].Kind = "mail"
+	}
+	if _, err := s.Enqueue(t.Context(), time.Time{}, good); err != nil {
+		t.Fatal(err)
+	}
+	before := session()
+	for name, wrong := range map[string]job.New{
+		"no kind": {}, "priority": {Kind: "mail", Priority: 10}, "trace": {Kind: "mail", Trace: "\x00"}, "new queue": {Kind: "mail", Queue: "\xff"},
+		"other queue": {Queue: "other"}, "target": {Kind: "mail", Target: "\x00"}, "unique": {Kind: "mail", UniqueFor: time.Second},
+	} {
+		jobs := slices.Clone(good)
+		jobs[150] = wrong
+		_, want := store.Prepare(time.Now(), wrong)
+		if _, err := s.Enqueue(t.Context(), time.Time{}, jobs); want == nil || err == nil || err.Error() != want.Error() {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		if after := session(); after != before {
+			t.Errorf("%s: the connection was %s, and is %s", name, before, after)
+		}
+	}
+	queues, err := s.Queues(t.Context())
+	if err != nil || len(queues) != 1 || queues[0].Counts[job.Queued] != 200 {
+		t.Errorf("the queues are %+v, want default with 200 jobs: %v", queues, err)
+	}
+	list, err := s.List(t.Context(), store.Filter{State: job.Queued}, store.Page{Limit: 1000})
+	if err != nil || len(list) != 200 {
+		t.Errorf("%d jobs are queued, want 200: %v", len(list), err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good[150].Kind = ""
+	_, want := store.Prepare(time.Now(), good[150])
+	if _, err := s.Enqueue(t.Context(), time.Time{}, good); err == nil || err.Error() != want.Error() {
+		t.Errorf("without a database: %v, want %v", err, want)
 	}
 }
 
