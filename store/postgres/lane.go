@@ -3,8 +3,10 @@ package postgres
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
@@ -16,9 +18,10 @@ type laneClaiming struct {
 	taken *laneTaken // by its statement, which may be that of others too
 	place int64      // among the claims of its statement
 	from  mark       // where a claim by name began
+	mixed bool       // its lane was found to have another part too
 }
 
-// laneTaken is what a statement took from lanes.
+// laneTaken is what was taken from lanes by claims that go together.
 type laneTaken struct {
 	jobs   []job.Job
 	lanes  []string
@@ -73,11 +76,72 @@ func (c *laneClaiming) joins(group []*laneClaiming) bool {
 // bounded is a limit as the database counts.
 func bounded(n int) int32 { return int32(min(max(n, 0), math.MaxInt32/8)) }
 
-// claimNamed serves lanes by name.
+// claimNamed serves lanes by name: those that are known to have one part by the
+// short way, queue by queue, the others by one statement.
 func (w *turning) claimNamed(group []*laneClaiming) {
 	if len(group[0].Kinds) == 0 {
 		return
 	}
+	n := naming{claims: make(map[laneName]*laneClaiming, len(group))}
+	var whole []*laneClaiming
+	further := map[string][]*laneClaiming{} // by queue
+	for i, c := range group {
+		name := laneName{c.Queue, c.Target}
+		c.taken, c.place, n.claims[name] = &n.laneTaken, int64(i), c
+		n.most += min(c.Limit, c.Firsts+c.Retries)
+		if w.now.IsZero() {
+			c.from = w.store.marks.of(name)
+		}
+		if c.from.alone() && c.most() > 0 {
+			further[c.Queue] = append(further[c.Queue], c)
+		} else {
+			whole = append(whole, c)
+		}
+	}
+	for _, queue := range slices.Sorted(maps.Keys(further)) {
+		w.query("claim_further", furtherArgs(w.process, further[queue]), func(r *row) error {
+			c, err := w.named(r, &n)
+			if err == nil {
+				c.mixed = r.flag()
+			}
+			return err
+		})
+	}
+	if len(whole) > 0 {
+		w.query("claim_named", namedArgs(w.process, w.now, whole), func(r *row) error {
+			_, err := w.named(r, &n)
+			return err
+		})
+	}
+}
+
+// naming is claims by name that are answered together.
+type naming struct {
+	laneTaken
+	claims map[laneName]*laneClaiming
+	most   int // jobs that they ask for
+}
+
+// most is how many first attempts the claim asks for.
+func (c *laneClaiming) most() int { return min(c.Limit, c.Firsts) }
+
+// furtherArgs are the parameters of claim_further.
+func furtherArgs(process int64, group []*laneClaiming) []any {
+	var targets, kinds []string
+	var priorities []int16
+	var dues instants
+	var seqs []int64
+	var most, begins []int32
+	for _, c := range group {
+		targets, kinds, priorities = append(targets, c.Target), append(kinds, c.from.kind), append(priorities, int16(c.from.priority))
+		dues, seqs = append(dues, micros(c.from.at.due)), append(seqs, c.from.at.seq)
+		most, begins = append(most, bounded(c.most())), append(begins, bounded(c.Begin))
+	}
+	return []any{process, group[0].Queue, group[0].Kinds, targets, kinds, priorities, dues, seqs, most, begins}
+}
+
+// namedArgs are the parameters of claim_named.
+func namedArgs(process int64, now time.Time, group []*laneClaiming) []any {
 	var queues, targets []string
 	var firsts, retries, limits, begins []int32
 	var kinds []string
@@ -88,36 +152,29 @@ func (w *turning) claimNamed(group []*laneClaiming) {
 		queues, targets = append(queues, c.Queue), append(targets, c.Target)
 		firsts, retries = append(firsts, bounded(c.Firsts)), append(retries, bounded(c.Retries))
 		limits, begins = append(limits, bounded(c.Limit)), append(begins, bounded(c.Begin))
-		if w.now.IsZero() {
-			c.from = w.store.marks.of(laneName{c.Queue, c.Target})
-		}
 		kinds, priorities = append(kinds, c.from.kind), append(priorities, int16(c.from.priority))
 		dues, seqs = append(dues, micros(c.from.at.due)), append(seqs, c.from.at.seq)
 	}
-	args := []any{w.process, nullable(w.now), group[0].Kinds, queues, targets, firsts, retries, limits, begins, kinds, priorities, dues, seqs}
-	places, taken, most := map[laneName]int64{}, &laneTaken{}, 0
-	for i, c := range group {
-		c.taken, c.place = taken, int64(i)
-		places[laneName{c.Queue, c.Target}] = int64(i)
-		most += min(c.Limit, c.Firsts+c.Retries)
+	return []any{process, nullable(now), group[0].Kinds, queues, targets, firsts, retries, limits, begins, kinds, priorities, dues, seqs}
+}
+
+// named reads a job that was claimed by its lane's name.
+func (w *turning) named(r *row, n *naming) (*laneClaiming, error) {
+	j, err := w.leased(r, &n.laneTaken, n.most)
+	if err != nil {
+		return nil, err
 	}
-	w.query("claim_named", args, func(r *row) error {
-		j, err := w.leased(r, taken, most)
-		if err != nil {
-			return err
-		}
-		target := j.Target
-		if target == "" {
-			target = store.QueueTarget(j.Queue)
-		}
-		place, known := places[laneName{j.Queue, target}]
-		if !known {
-			return errors.New("the database answered for a lane that was not asked about")
-		}
-		j.Begun = r.flag()
-		taken.lanes, taken.places = append(taken.lanes, target), append(taken.places, place)
-		return nil
-	})
+	target := j.Target
+	if target == "" {
+		target = store.QueueTarget(j.Queue)
+	}
+	c, known := n.claims[laneName{j.Queue, target}]
+	if !known {
+		return nil, errors.New("the database answered for a lane that was not asked about")
+	}
+	j.Begun = r.flag()
+	n.lanes, n.places = append(n.lanes, target), append(n.places, c.place)
+	return c, nil
 }
 
 // discover takes of the lanes that have waited longest.
@@ -210,7 +267,7 @@ func (w *turning) answerLanes() {
 
 // mark remembers where the claims by name ended.
 func (w *turning) mark() {
-	if w.requeued != nobody || w.promoted {
+	if w.requeued == atOnce || w.promoted { // what is due later stands behind no mark
 		w.store.marks.clear()
 		return
 	}
@@ -223,6 +280,6 @@ func (w *turning) mark() {
 		}
 		from, _ := slices.BinarySearch(c.taken.places, c.place)
 		to, _ := slices.BinarySearch(c.taken.places, c.place+1)
-		w.store.marks.move(laneName{c.Queue, c.Target}, c.from, c.taken.jobs[from:to], min(c.Limit, c.Firsts))
+		w.store.marks.move(laneName{c.Queue, c.Target}, c.from, c.taken.jobs[from:to], c.most(), c.mixed)
 	}
 }

@@ -12,7 +12,13 @@ import (
 // the plain lane: the next one would walk over what it took, and a turn that
 // settles and claims again sees all of that as just deleted. A mark is of one
 // part, and lasts as long as claims find all that they ask for, a sweep's time
-// at most. Whatever this process puts back ends them all.
+// at most. Whatever this process puts back at once ends them all.
+//
+// A lane in which a claim found one part alone is claimed from that part, by a
+// statement that does little else (claim_further). It looks whether the lane
+// has looks of other parts, and if so, the next claims are of the whole lane
+// again, for a sweep's time. So a retry, another kind or a higher priority
+// waits for one claim more than it would, and never for the end of a backlog.
 type marks struct {
 	every time.Duration
 	mu    sync.Mutex
@@ -27,7 +33,11 @@ type mark struct {
 	priority int
 	at       place
 	since    time.Time // of the last claim that looked at everything
+	mixed    bool      // the lane has other parts too
 }
+
+// alone reports whether the mark's part is all that its lane is known to have.
+func (m *mark) alone() bool { return m.kind != "" && !m.mixed }
 
 // of returns where a claim of the lane begins; the zero mark = at the start.
 func (m *marks) of(name laneName) mark {
@@ -41,7 +51,7 @@ func (m *marks) of(name laneName) mark {
 }
 
 // move remembers what a claim that began at a mark took, in order.
-func (m *marks) move(name laneName, from mark, jobs []job.Job, most int) {
+func (m *marks) move(name laneName, from mark, jobs []job.Job, most int, mixed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(jobs) == 0 || len(jobs) < most {
@@ -58,7 +68,7 @@ func (m *marks) move(name laneName, from mark, jobs []job.Job, most int) {
 	if m.lanes == nil {
 		m.lanes = map[laneName]mark{}
 	}
-	m.lanes[name] = mark{kind: last.Kind, priority: last.Priority, at: place{due: last.DueAt, seq: last.Seq}, since: from.since}
+	m.lanes[name] = mark{kind: last.Kind, priority: last.Priority, at: place{due: last.DueAt, seq: last.Seq}, since: from.since, mixed: from.mixed || mixed}
 }
 
 // clear forgets all.

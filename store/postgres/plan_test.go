@@ -42,6 +42,7 @@ var hot = map[string][]string{
 
 	"enqueue_numbered": {"ebb_job_key"},
 	"claim_named":      {"ebb_job_lane"},
+	"claim_further":    {"ebb_job_lane"},
 	"discover":         {"ebb_job_lane", "ebb_job_pkey"},
 	"hold":             {},
 	"wake":             {},

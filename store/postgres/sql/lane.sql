@@ -120,6 +120,54 @@ UPDATE ebb_job j
  WHERE j.ctid = ANY ((SELECT rows FROM chosen)::tid[])
 RETURNING /*j.moved*/, j.begun
 
+-- name: claim_further
+-- Claims by name of lanes that had one part when they were last looked at,
+-- first attempts of one kind and priority: most of a backlog goes this short
+-- way. $1 process, $2 queue, $3 kinds; then the lanes, each once: $4 targets,
+-- $5 their parts' kinds and $6 priorities, $7 and $8 where the last claim
+-- ended, $9 most, $10 how many begin.
+--
+-- It leaves the looks alone, which is allowed: they may be too early. A lane
+-- that has another part too, by its looks, is told: it is asked as a whole the
+-- next time.
+WITH lanes AS MATERIALIZED (
+    SELECT a.target, a.begins,
+           EXISTS (SELECT FROM ebb_look l
+                    WHERE l.target = a.target AND l.queue_number = (SELECT number FROM ebb_queue WHERE name = $2)
+                      AND (l.kind, l.retrying, l.priority) < (a.kind, false, a.priority))
+           OR EXISTS (SELECT FROM ebb_look l
+                       WHERE l.target = a.target AND l.queue_number = (SELECT number FROM ebb_queue WHERE name = $2)
+                         AND (l.kind, l.retrying, l.priority) > (a.kind, false, a.priority)) AS mixed,
+           ARRAY (SELECT ctid
+                    FROM ebb_job
+                   WHERE queue_number = (SELECT number FROM ebb_queue WHERE name = $2 AND NOT paused AND NOT strict)
+                     AND hashtextextended(lane, hashtextextended(kind, retrying::int))
+                         = hashtextextended(a.target, hashtextextended(a.kind, 0))
+                     AND priority = a.priority AND (due_at, seq) > (a.low_at, a.low_seq) AND due_at <= now()
+                     AND lane = a.target AND kind = a.kind AND NOT retrying AND lane IS NOT NULL AND blocked IS NULL AND process IS NULL
+                     AND (deadline_at IS NULL OR deadline_at >= now())
+                   ORDER BY due_at, seq
+                   LIMIT a.most
+                     FOR UPDATE SKIP LOCKED) AS rows
+      FROM unnest($4::text[], $5::text[], $6::smallint[], $7::timestamptz[], $8::bigint[], $9::int[], $10::int[])
+               AS a (target, kind, priority, low_at, low_seq, most, begins)
+     WHERE a.kind = ANY (/*kinds*/) AND EXISTS (SELECT FROM ebb_process WHERE id = $1)
+),
+chosen AS MATERIALIZED (
+    SELECT ARRAY (SELECT unnest(rows) FROM lanes) AS rows,
+           ARRAY (SELECT unnest(rows[begins + 1:]) FROM lanes WHERE begins < cardinality(rows)) AS waiting,
+           ARRAY (SELECT target FROM lanes WHERE mixed) AS mixed
+),
+counted AS (
+    INSERT INTO ebb_tally (queue, process, queued, running)
+    SELECT $2, $1, -count(*), count(*) FROM ebb_job WHERE ctid = ANY ((SELECT rows FROM chosen)::tid[]) HAVING count(*) > 0
+)
+UPDATE ebb_job j
+   SET process = $1, leased_at = now(), epoch = epoch + 1,
+       begun = (crashes IS NULL OR crashes < 2) AND ctid <> ALL ((SELECT waiting FROM chosen)::tid[])
+ WHERE j.ctid = ANY ((SELECT rows FROM chosen)::tid[])
+RETURNING /*j.moved*/, j.begun, j.lane = ANY ((SELECT mixed FROM chosen)::text[])
+
 -- name: discover
 -- $1 process, $2 now, $3 kinds, $4 queue, $5 most lanes, $6 first attempts and
 -- $7 retries of each, $8 most in all.
