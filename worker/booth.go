@@ -44,6 +44,7 @@ type booth struct {
 
 	restsAt time.Time       // since when nothing is left to do
 	waiting [2]int          // buffered first attempts and retries that must pass here
+	awaited bool            // the turn that is being prepared leaves a lane of it to the next one
 	coming  int             // asked for by name in turns under way
 	deep    int             // lanes of it that may have more
 	barred  map[string]bool // targets that were refused here, to be woken

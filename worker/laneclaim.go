@@ -109,14 +109,24 @@ func (n *track) shut(kind int, now time.Time) bool {
 // as many as may start soon, going by what ended lately.
 func (l *loop) claimNamed(t *turn, now time.Time) {
 	la := l.lanes
-	free := l.laneRoom(now)
-	count := len(la.order)
+	free, flowing := l.laneRoom(now), l.flowing(now)
+	count, from, full := len(la.order), la.turn, false
+	la.turn++
 	for i := range count {
-		n := la.order[(la.turn+i)%count]
-		if !n.more || n.asking || n.shut(0, now) || len(t.lanes.named) >= maxNamed || l.doubt {
+		n := la.order[(from+i)%count]
+		if !n.more || n.asking > 0 && !la.busy() || n.shut(0, now) || l.doubt {
 			continue
 		}
-		limit, begin, room := l.claimOf(n, free, now)
+		if len(t.lanes.named) >= maxNamed {
+			if !full { // the next turn begins here
+				la.turn, full = from+i, true
+			}
+			for _, b := range n.booths {
+				b.awaited = true
+			}
+			continue
+		}
+		limit, begin, room := l.claimOf(n, free, flowing, now)
 		if limit <= 0 {
 			continue
 		}
@@ -129,17 +139,16 @@ func (l *loop) claimNamed(t *turn, now time.Time) {
 		free -= min(room, limit)
 		t.Lanes = append(t.Lanes, c)
 		t.lanes.named = append(t.lanes.named, named{n, limit})
-		n.asking, n.ended = true, 0
+		n.asking, n.ended = n.asking+limit, 0
 		for _, b := range n.booths {
 			b.coming += limit
 		}
 	}
-	la.turn++
 }
 
 // claimOf is how many jobs of a lane a turn claims, how many of them begin at
 // once, and how many slots are free for it.
-func (l *loop) claimOf(n *track, free int, now time.Time) (limit, begin, room int) {
+func (l *loop) claimOf(n *track, free int, flowing bool, now time.Time) (limit, begin, room int) {
 	idle, left, held := store.NoLimit, store.NoLimit, 1
 	for _, b := range n.booths {
 		idle, left = min(idle, b.idle), min(left, b.room(now))
@@ -154,10 +163,14 @@ func (l *loop) claimOf(n *track, free int, now time.Time) (limit, begin, room in
 		worth, soon = held+left, soon+n.ended
 	}
 	limit = min(idle+2*n.ended, worth) + room
-	if l.lanes.busy() && worth <= l.part() { // what runs now will have ended when the claim comes back
+	switch ours := l.lanes.busy() && worth <= l.part(); {
+	case ours && flowing:
+		limit = n.ahead(worth)
+		return limit, limit, room
+	case ours: // what runs now will have ended when the claim comes back
 		limit = max(limit, min(2*worth-n.active, worth+2*n.ended))
 	}
-	limit -= len(n.runs)
+	limit -= len(n.runs) + n.asking
 	return limit, min(limit, soon), room
 }
 

@@ -26,22 +26,23 @@ type lanes struct {
 	laws   map[string]law
 	lawful bool // they were read
 
-	hungry  map[string]bool // queues in which lanes may wait to be discovered
-	seeking int             // discoveries under way
-	ended   int             // starts that ended since the last one
-	ends    int             // starts that ended, ever
-	flown   int             // those of them that ended while the last turn was under way
-	lined   int             // runs that wait in tracks
-	emptyAt time.Time       // machine time; when a discovery last found nothing
-	askedAt time.Time       // when a discovery was last asked for
-	begins  []*run          // chosen, with permits in hand, to be begun by the next turn
-	paced   []*run          // begun, and wait for their slots
-	running int             // in slots: at work, about to be, or paced
-	starved bool            // there was work, and no slot for it
-	lead    int             // starts of plain work beyond those of lanes, by a slot's worth each at most
-	passing bool            // work waits since the last turn for permits that a turn must carve
-	passed  int             // starts that passed it
-	waited  map[string]bool // targets whose work waits for its policy, not for a gate
+	hungry   map[string]bool // queues in which lanes may wait to be discovered
+	seeking  int             // discoveries under way
+	ended    int             // starts that ended since the last one
+	ends     int             // starts that ended, ever
+	flown    int             // those of them that ended while the last turn was under way, or since the one before it came back
+	landedAt int             // ends when the last turn came back
+	lined    int             // runs that wait in tracks
+	emptyAt  time.Time       // machine time; when a discovery last found nothing
+	askedAt  time.Time       // when a discovery was last asked for
+	begins   []*run          // chosen, with permits in hand, to be begun by the next turn
+	paced    []*run          // begun, and wait for their slots
+	running  int             // in slots: at work, about to be, or paced
+	starved  bool            // there was work, and no slot for it
+	lead     int             // starts of plain work beyond those of lanes, by a slot's worth each at most
+	passing  bool            // work waits since the last turn for permits that a turn must carve
+	passed   int             // starts that passed it
+	waited   map[string]bool // targets whose work waits for its policy, not for a gate
 }
 
 // trackKey names a lane.
@@ -53,7 +54,7 @@ type track struct {
 	booths []*booth // that its work must pass: the target's, the queue's
 	runs   []*run
 	more   bool  // the store may have more that is due
-	asking bool  // a turn under way claims by name
+	asking int   // asked for by name in turns under way
 	ended  int   // starts that ended since the last claim by name
 	recent int   // starts that ended since the last turn
 	active int   // runs that were chosen and have not ended
@@ -148,7 +149,7 @@ func (la *lanes) trackOf(j *job.Job, p *policy.Policy) *track {
 		la.tracks[key] = n
 		la.order = append(la.order, n)
 	}
-	if len(n.runs) == 0 && n.active == 0 && !n.more && !n.asking { // its queue may be another since
+	if len(n.runs) == 0 && n.active == 0 && !n.more && n.asking == 0 { // its queue may be another since
 		n.booths = n.booths[:0]
 		if j.Target != "" {
 			n.booths = append(n.booths, la.booth(j.Target))

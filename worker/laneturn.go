@@ -140,6 +140,9 @@ func (l *loop) swapAll(t *turn, now time.Time) {
 			continue
 		}
 		most := b.waiting[0] + b.waiting[1] + b.coming
+		if b.awaited {
+			most, b.awaited = max(most, b.idle), false
+		}
 		if !now.Before(b.until) || l.phase != working {
 			most = 0
 		}
@@ -248,7 +251,7 @@ func (la *lanes) doubtful() []string {
 func (l *loop) shelve(t *turn) {
 	l.lanes.seeking -= len(t.lanes.sought)
 	for _, c := range t.lanes.named {
-		c.track.asking = false
+		c.track.asking -= c.limit
 		for _, b := range c.track.booths {
 			b.coming -= c.limit
 		}
@@ -307,7 +310,7 @@ func rowOf(gates []store.Gate, target string) store.Gate {
 // gate is remembered for a while: who asks again need not lose a swap first.
 func (la *lanes) tidy(now time.Time) {
 	la.order = slices.DeleteFunc(la.order, func(n *track) bool {
-		over := len(n.runs) == 0 && n.active == 0 && !n.more && !n.asking
+		over := len(n.runs) == 0 && n.active == 0 && !n.more && n.asking == 0
 		if over {
 			delete(la.tracks, n.trackKey)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/store"
 )
 
 // pressing reports whether a turn is worth a round trip of its own now. Starts
@@ -35,12 +36,67 @@ func (l *loop) wanting(now time.Time) bool {
 	if len(la.hungry) > 0 {
 		return true
 	}
+	if l.plenty(now) {
+		return true
+	}
 	for _, n := range la.order {
 		if len(n.runs) > 0 && (n.pace == nil || n.pace.room(now) > 0) && n.carves() {
 			return true
 		}
 	}
 	return false
+}
+
+// bulk is how many jobs of lanes are worth a turn of their own beside another.
+func (l *loop) bulk() int { return max(l.part(), leastBulk) }
+
+// flowing reports whether starts end faster than turns, in lanes in which so
+// many may run that two turns at once are worth it, each with as much of a lane
+// as may run at once: the store is at work on one while the answer of the other
+// is taken in.
+func (l *loop) flowing(now time.Time) bool {
+	if !l.lanes.busy() {
+		return false
+	}
+	sum := 0
+	for _, n := range l.lanes.order {
+		if n.more && !n.shut(0, now) {
+			sum += min(n.worth(now), l.part())
+		}
+	}
+	return sum >= l.bulk()
+}
+
+// worth is how many starts of the lane the permits of this process and those
+// that its gates seem to have left allow at once.
+func (n *track) worth(now time.Time) int {
+	left, held := store.NoLimit, 1
+	for _, b := range n.booths {
+		left, held = min(left, b.room(now)), max(held, b.firsts+b.retries)
+	}
+	return held + left
+}
+
+// ahead is how much of a lane one of two turns claims: what may run at once,
+// and no more than one such part beyond what runs.
+func (n *track) ahead(worth int) int {
+	return min(worth, 2*worth-n.active-len(n.runs)-n.asking)
+}
+
+// plenty reports whether lanes in which next to nothing is left to run here
+// have enough for a second turn.
+func (l *loop) plenty(now time.Time) bool {
+	if !l.flowing(now) {
+		return false
+	}
+	claims, left := 0, 0
+	for _, n := range l.lanes.order {
+		if worth := n.worth(now); n.more && !n.shut(0, now) && worth <= l.part() {
+			claims += max(0, n.ahead(worth))
+			left += n.active + len(n.runs)
+		}
+	}
+	return claims >= l.bulk() && left <= claims/4
 }
 
 // carves reports whether what waits in the line needs a turn to get its
@@ -61,6 +117,7 @@ func (r *run) calm() bool {
 const (
 	manyEnds    = 4
 	gatherLanes = 3 * time.Millisecond
+	leastBulk   = 1000
 )
 
 // busy reports whether starts end faster than turns.
@@ -85,6 +142,6 @@ func (la *lanes) fly() int {
 
 func (la *lanes) landed(before int) {
 	if la != nil {
-		la.flown = la.ends - before
+		la.flown, la.landedAt = la.ends-min(before, la.landedAt), la.ends
 	}
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -87,5 +88,78 @@ func TestUnlimitedLanesAreFedBySlots(t *testing.T) {
 			t.Errorf("%d starts, %d claimed at once; want %d, at most %d", n, s.most.Load(), jobs, 2*jobs+slots)
 		}
 		t.Logf("%d claimed at once", s.most.Load())
+	})
+}
+
+// hands is a store that sees what is in hand of each target: claimed, and not
+// ended yet.
+type hands struct {
+	slow
+	mu       sync.Mutex
+	inHand   map[string]int
+	mostHand int
+	under    int // turns under way
+	beside   int // turns that left while another was under way
+}
+
+func (h *hands) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
+	h.mu.Lock()
+	if h.under++; h.under > 1 {
+		h.beside++
+	}
+	h.mu.Unlock()
+	answer, err := h.slow.Turn(ctx, t)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.under--
+	for i := range answer.Claimed {
+		target := answer.Claimed[i].Target
+		h.inHand[target]++
+		h.mostHand = max(h.mostHand, h.inHand[target])
+	}
+	return answer, err
+}
+
+func (h *hands) end(_ context.Context, t *Task) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.inHand[t.Job().Target]--
+	return nil
+}
+
+// TestTurnsOfManyLanesOverlap: where starts end faster than turns and are many,
+// one turn is under way while the answer of the other is taken in, for the same
+// lanes; and no more of a target is in hand than what may run at once and as
+// much again.
+func TestTurnsOfManyLanesOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs, targets, limit, slots = 30_000, 50, 40, 2000
+		s := &hands{slow: slow{Store: newStore(), each: 10 * time.Millisecond}, inHand: map[string]int{}}
+		all := make([]job.New, jobs)
+		for i := range all {
+			all[i] = job.New{Kind: "k", Policy: "p", Target: fmt.Sprint(i % targets)}
+		}
+		enqueue(t, s, all...)
+		r := newRig(t, s, Config{
+			Concurrency: slots,
+			Policies: []policy.Policy{calling("p", func(p *policy.Policy) {
+				p.Concurrency, p.Batch, p.PerTarget.Concurrency = slots, slots, limit
+			})},
+			Handlers: map[string]Handler{"k": s.end},
+		})
+		if err := r.Quiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n, left := s.turns.Load(), 0
+		for _, n := range s.inHand {
+			left += n
+		}
+		t.Logf("%d turns, %d beside another, %d of a target in hand", n, s.beside, s.mostHand)
+		if left != 0 || s.mostHand > 2*limit {
+			t.Errorf("%d were claimed and not run, %d of a target in hand; want 0, at most %d", left, s.mostHand, 2*limit)
+		}
+		if want := 3 * jobs / slots; s.beside < int(n)/4 || int(n) > want {
+			t.Errorf("%d turns, %d beside another; want at most %d, at least a quarter beside another", n, s.beside, want)
+		}
 	})
 }
