@@ -141,9 +141,11 @@ CREATE TABLE ebb_lease (
 CREATE INDEX ebb_lease_ordered ON ebb_lease (process) WHERE ordered = 1;
 
 -- Succeeded and cancelled jobs. The columns start to start_version are the
--- start that succeeded: it has no row in ebb_attempt.
+-- start that succeeded: it has no row in ebb_attempt. Rows stand in the order
+-- in which jobs ended: those that end together fill pages, where in the order
+-- of their numbers each would change a page of its own.
 CREATE TABLE ebb_done (
-    seq            INTEGER PRIMARY KEY,
+    seq            INT     NOT NULL PRIMARY KEY, -- INT: no alias of the rowid
     state          TEXT    NOT NULL, -- succeeded | cancelled
     ended_at       INTEGER NOT NULL,
     queue          TEXT    NOT NULL,
@@ -186,7 +188,7 @@ CREATE TABLE ebb_done (
 ) STRICT;
 
 CREATE INDEX ebb_done_ended ON ebb_done (ended_at);
-CREATE INDEX ebb_done_batch ON ebb_done (batch) WHERE batch IS NOT NULL;
+CREATE INDEX ebb_done_batch ON ebb_done (batch, seq) WHERE batch IS NOT NULL;
 
 -- Failed jobs: the dead letters.
 CREATE TABLE ebb_dead (

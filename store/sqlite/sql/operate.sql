@@ -69,7 +69,7 @@ SELECT seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, firs
  ORDER BY deadline_at, seq LIMIT ?2
 
 -- name: done_old
-SELECT seq, queue, state FROM ebb_done WHERE ended_at <= ?1 ORDER BY ended_at, seq LIMIT ?2
+SELECT seq, queue, state FROM ebb_done WHERE ended_at <= ?1 ORDER BY ended_at, rowid LIMIT ?2
 
 -- name: dead_old
 SELECT seq, queue, 'failed', key FROM ebb_dead WHERE ended_at <= ?1 ORDER BY ended_at, seq LIMIT ?2
