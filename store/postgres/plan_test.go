@@ -18,27 +18,28 @@ import (
 // hot are the statements that run all the time, with the indexes by which they
 // may look at ebb_job.
 var hot = map[string][]string{
-	"claim":         {"ebb_job_ready"},
-	"claim_strict":  {"ebb_job_ready", "ebb_job_pkey"},
-	"look_behind":   {"ebb_job_ready"},
-	"begin":         {"ebb_job_pkey"},
-	"release":       {"ebb_job_pkey"},
-	"succeed_fresh": {"ebb_job_pkey"},
-	"succeed":       {"ebb_job_pkey"},
-	"fail":          {"ebb_job_pkey"},
-	"park":          {"ebb_job_pkey"},
-	"requeue":       {"ebb_job_pkey"},
-	"keep":          {"ebb_job_pkey"},
-	"end_ordered":   {"ebb_job_ordered"},
-	"orders":        {"ebb_job_ordered"},
-	"progress":      {"ebb_job_pkey"},
-	"next_due":      {"ebb_job_ready"},
-	"ahead":         {"ebb_job_ready", "ebb_job_lane", "ebb_job_pkey"},
-	"expire":        {"ebb_job_deadline", "ebb_job_pkey"},
-	"order_cancel":  {"ebb_job_pkey"},
-	"due_now":       {"ebb_job_pkey"},
-	"job":           {"ebb_job_pkey"},
-	"enter":         {},
+	"claim":           {"ebb_job_ready"},
+	"claim_strict":    {"ebb_job_ready", "ebb_job_pkey"},
+	"look_behind":     {"ebb_job_ready"},
+	"begin":           {"ebb_job_pkey"},
+	"release":         {"ebb_job_pkey"},
+	"succeed_fresh":   {"ebb_job_pkey"},
+	"succeed":         {"ebb_job_pkey"},
+	"fail":            {"ebb_job_pkey"},
+	"park":            {"ebb_job_pkey"},
+	"requeue":         {"ebb_job_pkey"},
+	"keep":            {"ebb_job_pkey"},
+	"end_ordered":     {"ebb_job_ordered"},
+	"orders":          {"ebb_job_ordered"},
+	"progress":        {"ebb_job_pkey"},
+	"next_due":        {"ebb_job_ready"},
+	"queues_declared": {"ebb_job_ready", "ebb_job_lane"},
+	"ahead":           {"ebb_job_ready", "ebb_job_lane", "ebb_job_pkey"},
+	"expire":          {"ebb_job_deadline", "ebb_job_pkey"},
+	"order_cancel":    {"ebb_job_pkey"},
+	"due_now":         {"ebb_job_pkey"},
+	"job":             {"ebb_job_pkey"},
+	"enter":           {},
 
 	"enqueue_numbered": {"ebb_job_key"},
 	"claim_named":      {"ebb_job_lane"},
@@ -59,7 +60,7 @@ var hot = map[string][]string{
 }
 
 // sorting are statements that sort what they have found, which is little.
-var sorting = []string{"orders", "enqueue_numbered", "claim_named", "discover", "hold", "wake", "park_behind", "demote", "promote", "lanes", "targets", "ahead"}
+var sorting = []string{"orders", "enqueue_numbered", "claim_named", "discover", "hold", "wake", "park_behind", "demote", "promote", "lanes", "targets", "ahead", "queues_declared"}
 
 // addLanes adds a job for each of 100 targets and keys, and what goes with it,
 // ten times.

@@ -55,6 +55,7 @@ type scans struct {
 	every time.Duration
 	mu    sync.Mutex
 	lanes map[string]*lane
+	heads heads
 }
 
 // lane is one queue as seen by a worker that knows some kinds.
@@ -229,6 +230,9 @@ func (s *scans) lower(places map[string]place) {
 			l.lower(p)
 		}
 	}
+	for queue, p := range places {
+		s.heads.lower(queue, p.due)
+	}
 }
 
 // lowerAll is lower where the queue is not known.
@@ -237,6 +241,9 @@ func (s *scans) lowerAll(p place) {
 	defer s.mu.Unlock()
 	for _, l := range s.lanes {
 		l.lower(p)
+	}
+	for queue := range s.heads.at {
+		s.heads.lower(queue, p.due)
 	}
 }
 
@@ -259,26 +266,36 @@ func (s *scans) await() {
 	}
 }
 
-// dueFrom returns from when on the queues may have something due, as far as
-// this process knows; zero = it does not.
-func (s *scans) dueFrom(queues []string) time.Time {
+// dueFrom returns, for each priority, from when on the queues may have something
+// due, as far as this process knows.
+func (s *scans) dueFrom(queues []string) instants {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var from time.Time
-	known := 0
-	for _, l := range s.lanes {
-		if !slices.Contains(queues, l.queue) {
-			continue
-		}
-		if l.cost <= dear && (l.owed || l.mayLook() <= 0) {
-			return time.Time{}
-		}
-		for _, at := range l.at {
-			if known == 0 || at.due.Before(from) {
-				from = at.due
+	from := slices.Repeat(instants{always}, levels)
+	for _, queue := range queues {
+		known := false
+		for _, l := range s.lanes {
+			if l.queue == queue {
+				known = true
+				l.lowest(from)
 			}
-			known++
+		}
+		if !known {
+			return slices.Repeat(instants{never}, levels)
 		}
 	}
 	return from
+}
+
+// lowest lowers the instants to where the claims of the lane have come to, or
+// to the start where a look at everything may be taken.
+func (l *lane) lowest(from instants) {
+	whole := l.cost <= dear && (l.owed || l.mayLook() <= 0)
+	for p, at := range l.at {
+		if whole || at.due.IsZero() {
+			from[p] = never
+		} else {
+			from[p] = min(from[p], micros(at.due))
+		}
+	}
 }

@@ -196,12 +196,12 @@ func TestWhatIsAwaitedIsLookedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scans{every: time.Second}
 		s.end(s.begin("q", nil), nil, false, time.Now(), 2*time.Millisecond)
-		if from := s.dueFrom([]string{"q"}); from.IsZero() {
+		if from := s.dueFrom([]string{"q"}); slices.Contains(from, never) {
 			t.Error("just looked, and the next due time is looked for from the start")
 		}
 		s.end(s.begin("q", nil), nil, false, time.Now(), 0)
-		if from := s.dueFrom([]string{"q"}); !from.IsZero() {
-			t.Errorf("a look is owed, and the next due time is looked for from %s", from)
+		if from := s.dueFrom([]string{"q"}); slices.Max(from) != never {
+			t.Errorf("a look is owed, and the next due time is looked for from %d", from)
 		}
 		s.await()
 		c := s.begin("q", nil)
@@ -235,8 +235,36 @@ func TestADearBeginningIsKept(t *testing.T) {
 		s.looked(next.lane, nil, 5*time.Second, nil)
 		s.end(s.begin("q", nil), nil, false, now.Add(time.Second), 0)
 		pass(time.Hour)
-		if from := s.dueFrom([]string{"q"}); !from.Equal(now.Add(time.Second - behind)) {
-			t.Errorf("the next due time is looked for from %s, want from where claims have come to", from)
+		if from := s.dueFrom([]string{"q"}); !slices.Equal(from, slices.Repeat(instants{micros(now.Add(time.Second - behind))}, levels)) {
+			t.Errorf("the next due time is looked for from %d, want from where claims have come to", from)
+		}
+	})
+}
+
+// TestTheNextDueTimeIsLookedForByPriority: under a backlog no claim comes to
+// the later priorities, and that is no reason to begin with the first at its
+// start. A queue of which nothing is known is looked at whole.
+func TestTheNextDueTimeIsLookedForByPriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scans{every: time.Second}
+		now := time.Now()
+		jobs := claimed(2, 5, now)
+		s.end(s.begin("q", nil), jobs, true, now, 5*time.Second)
+		want := slices.Repeat(instants{never}, levels)
+		want[0], want[1], want[2] = micros(now.Add(-behind)), micros(now.Add(-behind)), micros(jobs[4].DueAt)
+		if from := s.dueFrom([]string{"q"}); !slices.Equal(from, want) {
+			t.Errorf("looked for from %d, want %d", from, want)
+		}
+		if from := s.dueFrom([]string{"q", "other"}); slices.Max(from) != never {
+			t.Errorf("with a queue that was never claimed from: from %d, want everything", from)
+		}
+		earlier := now.Add(-time.Hour)
+		s.end(s.begin("other", nil), nil, false, earlier.Add(behind), 5*time.Second)
+		for p := range want {
+			want[p] = min(want[p], micros(earlier))
+		}
+		if from := s.dueFrom([]string{"q", "other"}); !slices.Equal(from, want) {
+			t.Errorf("of both looked for from %d, want %d", from, want)
 		}
 	})
 }

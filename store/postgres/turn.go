@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
@@ -294,13 +293,9 @@ func (s *Store) Progress(ctx context.Context, process int64, ref store.Ref, prog
 // NextDue returns the earliest due time or look of the kinds in the queues
 // that are not paused, or one before it.
 func (s *Store) NextDue(ctx context.Context, queues, kinds []string) (time.Time, error) {
-	from := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
-	if due := s.scans.dueFrom(queues); !due.IsZero() {
-		from = nullable(due)
-	}
 	var due *time.Time
 	b := &pgx.Batch{}
-	b.Queue(statement("next_due"), queues, from, kinds).QueryRow(func(r pgx.Row) error { return r.Scan(&due) })
+	b.Queue(statement("next_due"), queues, s.scans.dueFrom(queues), kinds).QueryRow(func(r pgx.Row) error { return r.Scan(&due) })
 	if err := s.send(ctx, b); err != nil {
 		return time.Time{}, failed("next due", err)
 	}

@@ -33,15 +33,20 @@ SELECT seq, run_by, run_from, run_until, NULL, NULL, run_held, NULL, epoch, run_
 SELECT EXISTS (SELECT FROM ebb_all_view WHERE seq = $1)
 
 -- name: queues_declared
-SELECT q.name, q.paused, q.strict, q.concurrency, q.rate, least(plain.due_at, lane.due_at)
+-- $1 queues, $2 before when they are known to have nothing plain queued. Answers
+-- the same as of now: transactions as short as 100 ms may commit late.
+SELECT q.name, q.paused, q.strict, q.concurrency, q.rate, least(plain.due_at, lane.due_at),
+       least(plain.due_at, now() - interval '100 milliseconds')
   FROM ebb_queue q
+ CROSS JOIN LATERAL (SELECT coalesce(($2::timestamptz[])[array_position($1::text[], q.name)], '-infinity') AS at) AS first
  CROSS JOIN LATERAL (
     SELECT min(found.due_at) AS due_at
       FROM generate_series(0, 9) AS level (priority)
      CROSS JOIN LATERAL (
         SELECT due_at
           FROM ebb_job
-         WHERE queue_number = q.number AND priority = level.priority AND lane IS NULL AND blocked IS NULL AND process IS NULL
+         WHERE queue_number = q.number AND priority = level.priority AND due_at >= first.at
+           AND lane IS NULL AND blocked IS NULL AND process IS NULL
          ORDER BY due_at
          LIMIT 1) AS found) AS plain
  CROSS JOIN LATERAL (

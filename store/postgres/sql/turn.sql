@@ -153,7 +153,7 @@ UPDATE ebb_job
  WHERE seq = $1 AND epoch = $2 AND process = $3
 
 -- name: next_due
--- $1 queues, $2 from when on, $3 kinds. Of each queue and priority 64 rows at
+-- $1 queues, $2 from when on, for each priority, $3 kinds. Of each queue and priority 64 rows at
 -- most are looked at; if all are of other kinds, the last one's due time will
 -- do: nothing of these kinds stands before it. Lanes are not looked at, but
 -- their looks.
@@ -167,7 +167,7 @@ SELECT least(min(found.due_at), min(lane.look_at))
                         CASE WHEN count(*) >= 64 THEN max(first.due_at) END) AS due_at
           FROM (SELECT due_at, kind
                   FROM ebb_job
-                 WHERE queue_number = q.number AND priority = level.priority AND due_at >= $2::timestamptz
+                 WHERE queue_number = q.number AND priority = level.priority AND due_at >= ($2::timestamptz[])[level.priority + 1]
                    AND lane IS NULL AND blocked IS NULL AND process IS NULL
                  ORDER BY due_at
                  LIMIT 64) AS first) AS part) AS found
