@@ -130,12 +130,21 @@ func (Abandon) outcome() {}
 // equal by ==, so that a store writes only what differs: a refusal that the
 // throttle counts, the beginning and the end of an empty budget's hold.
 func Step(c Config, s State, e Event, now time.Time, draw float64) (State, Verdict) {
+	if _, asked := e.(Ask); !asked {
+		v := step(&c, &s, e, now, draw)
+		return s, v
+	}
 	before := s
 	v := step(&c, &s, e, now, draw)
-	if _, asked := e.(Ask); asked && !v.Admit {
+	if !v.Admit {
 		s.forgetLook(&before)
 	}
 	return s, v
+}
+
+// Apply is Step for an outcome, in place.
+func (c *Config) Apply(s *State, o Outcome, now time.Time, draw float64) {
+	step(c, s, o, now, draw)
 }
 
 // forgetLook returns to the state before if only the clock's reading differs.

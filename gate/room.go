@@ -30,3 +30,12 @@ func Room(c Config, s State, now time.Time) int {
 	}
 	return l.room
 }
+
+// RoomAfter reports whether there is room after the outcome, and no rate: then
+// a permit that came back by it may be used again in the same instant.
+func (c *Config) RoomAfter(s State, o Outcome, now time.Time) bool {
+	step(c, &s, o, now, 0)
+	l := limit{room: Unlimited}
+	c.holds(&s, &l, s.tick(now))
+	return l.room > 0 && c.every(&s) == 0
+}

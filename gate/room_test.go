@@ -87,3 +87,26 @@ func TestRoomIsWhatCarveGives(t *testing.T) {
 		}
 	})
 }
+
+// RoomAfter is Room and Every of the state after the outcome, and Apply is Step.
+func TestRoomAfter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, now := configs().Draw(t, "config"), t0
+		var s gate.State
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			for range rapid.IntRange(0, 3).Draw(t, "asks") {
+				s, _ = gate.Step(c, s, gate.Ask{Retry: rapid.Bool().Draw(t, "retry")}, now, 0.5)
+			}
+			now = now.Add(seconds(3).Draw(t, "wait"))
+			outcome := outcomes().Draw(t, "outcome")
+			after, _ := gate.Step(c, s, outcome, now, 0)
+			want := gate.Room(c, after, now) > 0 && c.Every(after) == 0
+			if got := c.RoomAfter(s, outcome, now); got != want {
+				t.Fatalf("room after %+v: %t, want %t", outcome, got, want)
+			}
+			if c.Apply(&s, outcome, now, 0); s != after {
+				t.Fatalf("applied %+v: %+v, want %+v", outcome, s, after)
+			}
+		}
+	})
+}

@@ -106,7 +106,7 @@ func (b *booth) see(row store.Gate, seed uint64) {
 func (b *booth) refold(seed uint64) {
 	b.state = b.row.State
 	for _, e := range b.events {
-		b.state, _ = gate.Step(*e.config, b.state, e.event, e.at, b.draw(seed, &b.state))
+		e.config.Apply(&b.state, e.event, e.at, b.draw(seed, &b.state))
 	}
 	b.forget()
 }
@@ -117,7 +117,7 @@ func (b *booth) forget() { b.asked = [2]bool{} }
 // tell notes an outcome.
 func (b *booth) tell(config *gate.Config, e gate.Outcome, at time.Time, seed uint64) {
 	b.events = append(b.events, told{config, e, at})
-	b.state, _ = gate.Step(*config, b.state, e, at, b.draw(seed, &b.state))
+	config.Apply(&b.state, e, at, b.draw(seed, &b.state))
 	b.forget()
 }
 
@@ -127,8 +127,7 @@ func (b *booth) roomAfter(config *gate.Config, o gate.Outcome, now time.Time) bo
 	if !now.Before(b.until) || b.row.Disabled != "" || b.ban != "" {
 		return false
 	}
-	after, _ := gate.Step(*config, b.state, o, now, 0)
-	return config.Every(after) == 0 && gate.Room(*config, after, now) > 0
+	return config.RoomAfter(b.state, o, now)
 }
 
 func kindOf(retry bool) int {
