@@ -154,11 +154,14 @@ func queueSwap(b *pgx.Batch, now time.Time, args []any, swaps []store.Swap, won 
 // readGates queues the reading of the gates that the turn is answered with:
 // those that it swaps are known, if it does not lose.
 func (w *turning) readGates() {
+	known := make(map[string]bool, len(w.swaps.swaps))
+	for i := range w.swaps.swaps {
+		known[w.swaps.swaps[i].Target] = true
+	}
 	var targets []string
 	discovers := false
 	for _, c := range w.lanes {
-		known := slices.ContainsFunc(w.swaps.swaps, func(sw store.Swap) bool { return sw.Target == c.Target })
-		if discovers = discovers || c.Target == ""; c.Target != "" && !known {
+		if discovers = discovers || c.Target == ""; c.Target != "" && !known[c.Target] {
 			targets = append(targets, c.Target)
 		}
 	}

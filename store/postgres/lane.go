@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"math"
@@ -57,8 +56,9 @@ func (w *turning) claimLanes(claims []store.LaneClaim) {
 			from++
 			continue
 		}
-		to := from + 1
-		for to < len(w.lanes) && w.lanes[to].joins(w.lanes[from:to]) {
+		to, named := from, map[laneName]bool{}
+		for to < len(w.lanes) && w.lanes[to].joins(w.lanes[from], named) {
+			named[w.lanes[to].name()] = true
 			to++
 		}
 		w.claimNamed(w.lanes[from:to])
@@ -66,12 +66,13 @@ func (w *turning) claimLanes(claims []store.LaneClaim) {
 	}
 }
 
-// joins reports whether the claim can be in one statement with those before.
-func (c *laneClaiming) joins(group []*laneClaiming) bool {
-	return c.Target != "" && slices.Equal(c.Kinds, group[0].Kinds) && !slices.ContainsFunc(group, func(other *laneClaiming) bool {
-		return other.Target == c.Target && other.Queue == c.Queue
-	})
+// joins reports whether the claim can be in one statement with those of the
+// lanes named before, of which first is the first.
+func (c *laneClaiming) joins(first *laneClaiming, named map[laneName]bool) bool {
+	return c.Target != "" && slices.Equal(c.Kinds, first.Kinds) && !named[c.name()]
 }
+
+func (c *laneClaiming) name() laneName { return laneName{c.Queue, c.Target} }
 
 // bounded is a limit as the database counts.
 func bounded(n int) int32 { return int32(min(max(n, 0), math.MaxInt32/8)) }
@@ -84,20 +85,22 @@ func (w *turning) claimNamed(group []*laneClaiming) {
 	}
 	n := naming{claims: make(map[laneName]*laneClaiming, len(group))}
 	var whole []*laneClaiming
+	asked := 0
 	further := map[string][]*laneClaiming{} // by queue
 	for i, c := range group {
-		name := laneName{c.Queue, c.Target}
-		c.taken, c.place, n.claims[name] = &n.laneTaken, int64(i), c
-		n.most += min(c.Limit, c.Firsts+c.Retries)
+		c.taken, c.place, n.claims[c.name()] = &n.laneTaken, int64(i), c
 		if w.now.IsZero() {
-			c.from = w.store.marks.of(name)
+			c.from = w.store.marks.of(c.name())
 		}
 		if c.from.alone() && c.most() > 0 {
 			further[c.Queue] = append(further[c.Queue], c)
+			n.expected += min(c.most(), c.from.took)
 		} else {
 			whole = append(whole, c)
+			asked += min(c.Limit, c.Firsts+c.Retries)
 		}
 	}
+	n.expected += min(asked, int(w.store.lastLanes.Load())+8)
 	for _, queue := range slices.Sorted(maps.Keys(further)) {
 		w.query("claim_further", furtherArgs(w.process, further[queue]), func(r *row) error {
 			c, err := w.named(r, &n)
@@ -118,8 +121,8 @@ func (w *turning) claimNamed(group []*laneClaiming) {
 // naming is claims by name that are answered together.
 type naming struct {
 	laneTaken
-	claims map[laneName]*laneClaiming
-	most   int // jobs that they ask for
+	claims   map[laneName]*laneClaiming
+	expected int // about how many jobs
 }
 
 // most is how many first attempts the claim asks for.
@@ -160,7 +163,7 @@ func namedArgs(process int64, now time.Time, group []*laneClaiming) []any {
 
 // named reads a job that was claimed by its lane's name.
 func (w *turning) named(r *row, n *naming) (*laneClaiming, error) {
-	j, err := w.leased(r, &n.laneTaken, n.most)
+	j, err := w.leased(r, &n.laneTaken, n.expected)
 	if err != nil {
 		return nil, err
 	}
@@ -189,8 +192,8 @@ func (w *turning) discover(c *laneClaiming) {
 	c.taken = taken
 	w.query("discover", args, func(r *row) error {
 		taken.places, taken.lanes = append(taken.places, r.number()), append(taken.lanes, r.word())
-		r.flag() // whether it is a retry: the history says so
-		if _, err := w.leased(r, taken, c.Limit); err != nil {
+		r.flag()                                                       // whether it is a retry: the history says so
+		if _, err := w.leased(r, taken, min(c.Limit, 8)); err != nil { // few lanes are found at a time
 			return err
 		}
 		r.next() // the row that it was
@@ -203,9 +206,9 @@ func (w *turning) discover(c *laneClaiming) {
 }
 
 // leased reads a job that was claimed from a lane.
-func (w *turning) leased(r *row, taken *laneTaken, most int) (*job.Job, error) {
-	if taken.jobs == nil { // about as many as the last time
-		taken.jobs = make([]job.Job, 0, min(most, int(w.store.lastLanes.Load())+8))
+func (w *turning) leased(r *row, taken *laneTaken, expected int) (*job.Job, error) {
+	if taken.jobs == nil {
+		taken.jobs = make([]job.Job, 0, expected)
 	}
 	leasedAt := w.now
 	if leasedAt.IsZero() {
@@ -236,6 +239,44 @@ func arrange(jobs []job.Job, order []int) {
 	}
 }
 
+// sort puts the jobs in order, place by place, and adds their lanes to those
+// found. They come by where their rows lie: of each place that mostly is the
+// order of claims.
+func (t *laneTaken) sort(found map[string]bool) {
+	var ends []int // by place
+	for _, place := range t.places {
+		if need := int(place) + 1 - len(ends); need > 0 {
+			ends = append(ends, make([]int, need)...)
+		}
+		ends[place]++
+	}
+	next := make([]int, len(ends))
+	for place := 1; place < len(ends); place++ {
+		next[place] = ends[place-1]
+		ends[place] += ends[place-1]
+	}
+	order := make([]int, len(t.jobs))
+	for i, place := range t.places {
+		order[next[place]] = i
+		next[place]++
+	}
+	compare := func(a, b int) int { return compareJobs(&t.jobs[a], &t.jobs[b]) }
+	from := 0
+	for place, to := range ends {
+		if from == to {
+			continue
+		}
+		found[t.lanes[order[from]]] = true
+		if !slices.IsSortedFunc(order[from:to], compare) {
+			slices.SortFunc(order[from:to], compare)
+		}
+		for ; from < to; from++ {
+			t.places[from] = int64(place)
+		}
+	}
+	arrange(t.jobs, order)
+}
+
 // answerLanes adds what was claimed from lanes to the answer, with the gates.
 func (w *turning) answerLanes() {
 	asked := map[string]bool{}
@@ -244,18 +285,11 @@ func (w *turning) answerLanes() {
 		if c.taken == nil || c.place > 0 {
 			continue // nothing, or told by the first of its statement
 		}
-		order := make([]int, len(c.taken.jobs))
-		for i := range order {
-			order[i] = i
-			asked[c.taken.lanes[i]] = true
+		if c.Target != "" {
+			w.store.lastLanes.Store(int64(len(c.taken.jobs)))
 		}
-		slices.SortFunc(order, func(a, b int) int {
-			return cmp.Or(cmp.Compare(c.taken.places[a], c.taken.places[b]), compareJobs(&c.taken.jobs[a], &c.taken.jobs[b]))
-		})
 		w.answer.Left = append(w.answer.Left, c.taken.left...)
-		w.store.lastLanes.Store(int64(len(order)))
-		arrange(c.taken.jobs, order)
-		slices.Sort(c.taken.places)     // as the jobs stand now
+		c.taken.sort(asked)
 		if len(w.answer.Claimed) == 0 { // the usual case: jobs are big, and not copied
 			w.answer.Claimed = c.taken.jobs
 		} else {
@@ -280,6 +314,6 @@ func (w *turning) mark() {
 		}
 		from, _ := slices.BinarySearch(c.taken.places, c.place)
 		to, _ := slices.BinarySearch(c.taken.places, c.place+1)
-		w.store.marks.move(laneName{c.Queue, c.Target}, c.from, c.taken.jobs[from:to], c.most(), c.mixed)
+		w.store.marks.move(c.name(), c.from, c.taken.jobs[from:to], c.most(), c.mixed)
 	}
 }

@@ -33,6 +33,7 @@ type mark struct {
 	priority int
 	at       place
 	since    time.Time // of the last claim that looked at everything
+	took     int       // jobs of the last claim
 	mixed    bool      // the lane has other parts too
 }
 
@@ -68,7 +69,7 @@ func (m *marks) move(name laneName, from mark, jobs []job.Job, most int, mixed b
 	if m.lanes == nil {
 		m.lanes = map[laneName]mark{}
 	}
-	m.lanes[name] = mark{kind: last.Kind, priority: last.Priority, at: place{due: last.DueAt, seq: last.Seq}, since: from.since, mixed: from.mixed || mixed}
+	m.lanes[name] = mark{kind: last.Kind, priority: last.Priority, at: place{due: last.DueAt, seq: last.Seq}, since: from.since, took: len(jobs), mixed: from.mixed || mixed}
 }
 
 // clear forgets all.
