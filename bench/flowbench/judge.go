@@ -52,8 +52,8 @@ func (b *bench) report() (string, *report.Targets) {
 	if b.old == "" {
 		targets.Note("flow: the code before flow control was not measured; see docs/benchmarks.md")
 	}
-	head := fmt.Sprintf("`make bench-flow` · %s · load average %s before · %s no-op jobs a drain (%s beside flow control), %s of 10 ms, %s that time out, medians of %d interleaved rounds",
-		report.Machine(time.Now()), b.before, report.Number(float64(b.plan.jobs)), report.Number(float64(b.plan.plain)), report.Number(float64(b.plan.slow)),
+	head := fmt.Sprintf("`make bench-flow` · %s · load average %s before · %s no-op jobs a drain, %s of 10 ms, %s that time out, medians of %d interleaved rounds",
+		report.Machine(time.Now()), b.before, report.Number(float64(b.plan.jobs)), report.Number(float64(b.plan.slow)),
 		report.Number(float64(b.plan.dead)), b.plan.rounds)
 	return head + "\n\n" + table.String(), &targets
 }

@@ -98,7 +98,7 @@ func drained(ctx context.Context, d database, targets int, how drain, before fun
 // one, so that what a worker does once when it starts, such as a look at every
 // target for work that was held too long, weighs little.
 func besidePart(ctx context.Context, b *bench, d database, swapped bool) (measured, measured, error) {
-	how := drain{jobs: b.plan.plain, slots: slots, policies: []policy.Policy{plain(), aimed()}, handle: nothing}
+	how := drain{jobs: b.plan.jobs, slots: slots, policies: []policy.Policy{plain(), aimed()}, handle: nothing}
 	inUse := func(c *crowd) error {
 		if err := c.client.LimitQueue(ctx, limited, ebb.QueueLimit{Concurrency: 10}); err != nil {
 			return err
