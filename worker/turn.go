@@ -12,14 +12,17 @@ import (
 // Gathering results: after a claim of gatherFrom jobs or more, results wait
 // for the others of the claim, for gatherBase and gatherEach a job at most.
 // Handlers that take longer lose a few milliseconds, and those that end at
-// once go back in one transaction instead of hundreds.
+// once go back in one transaction instead of hundreds. Where lanes are fed ahead
+// of their slots, as many results that are there already do not wait.
 const (
 	gatherFrom = 16
 	gatherBase = time.Millisecond
 	gatherEach = 4 * time.Microsecond
 )
 
-func (l *loop) lingering(now time.Time) bool { return l.young > 0 && now.Before(l.lingerUntil) }
+func (l *loop) lingering(now time.Time) bool {
+	return l.young > 0 && now.Before(l.lingerUntil) && (!l.lanes.busy() || len(l.pending) < l.young)
+}
 
 // turn is one round trip with what it carries.
 type turn struct {
