@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"crypto/tls"
-	"encoding/json"
 	"maps"
 	"net"
 	"net/http"
@@ -57,14 +56,6 @@ func clip(text string) string {
 		return strings.ToValidUTF8(text[:maxError], "") + "…"
 	}
 	return text
-}
-
-func (a *Attempt) encode() []byte {
-	body, err := json.Marshal(a)
-	if err != nil { // strings and numbers only
-		return nil
-	}
-	return body
 }
 
 // Redacted stands for a value that is not kept.

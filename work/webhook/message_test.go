@@ -100,6 +100,39 @@ func TestSignaturesAgree(t *testing.T) {
 	})
 }
 
+// TestAttemptEncodes: by hand as by encoding/json.
+func TestAttemptEncodes(t *testing.T) {
+	text := rapid.OneOf(rapid.Just(""), rapid.String(), rapid.StringMatching(`[a-zA-Z0-9.:/ {}-]{0,30}`))
+	number := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(-1e22, 1e22), rapid.Map(rapid.IntRange(0, 1e8), func(n int) float64 { return ms(time.Duration(n)) }))
+	plain := 0
+	rapid.Check(t, func(t *rapid.T) {
+		a := &Attempt{
+			Start: rapid.IntRange(0, 1e6).Draw(t, "start"), URL: text.Draw(t, "url"), RemoteAddr: text.Draw(t, "remote"), Proto: text.Draw(t, "proto"),
+			Reused: rapid.Bool().Draw(t, "reused"), Status: rapid.IntRange(0, 599).Draw(t, "status"), Error: rapid.SampledFrom([]string{"", "", "no"}).Draw(t, "error"),
+			Size: rapid.Int64().Draw(t, "size"), Truncated: rapid.Bool().Draw(t, "truncated"), Excerpt: text.Draw(t, "excerpt"),
+			DNS: number.Draw(t, "dns"), Connect: number.Draw(t, "connect"), FirstByte: number.Draw(t, "first byte"), Total: number.Draw(t, "total"),
+		}
+		want, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.encode(); string(got) != string(want) {
+			t.Errorf("wrote\n%s, encoding/json\n%s", got, want)
+		}
+		if _, ok := a.plain(); ok {
+			plain++
+		}
+	})
+	usual := Attempt{Start: 1, URL: "https://example.com/in/0", RemoteAddr: "192.0.2.1:443", Proto: "HTTP/2.0", Reused: true, Status: 200, FirstByte: 2.541, Total: 2.545}
+	const want = `{"start":1,"url":"https://example.com/in/0","remote_addr":"192.0.2.1:443","proto":"HTTP/2.0","reused":true,"status":200,"first_byte_ms":2.541,"total_ms":2.545}`
+	if got, ok := usual.plain(); !ok || string(got) != want {
+		t.Errorf("the usual one: %t, %s", ok, got)
+	}
+	if plain == 0 {
+		t.Error("none was written by hand")
+	}
+}
+
 func TestSignaturesExpire(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	secret := secretText(bytes.Repeat([]byte{1}, secretSize))
