@@ -10,47 +10,73 @@ import (
 	"github.com/ebbhq/ebb/store/pgtest"
 )
 
+// at is the same instant for every priority.
+func at(t time.Time) instants { return slices.Repeat(instants{micros(t)}, levels) }
+
 // TestADearListBeginsAtTheHeads: where the walk to the first jobs is dear, it
 // is taken from the start one hundredth of the time.
 func TestADearListBeginsAtTheHeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scans{every: time.Second}
 		now := time.Now()
-		list := func(want bool) (from instants) {
+		list := func(from instants) *listing {
 			t.Helper()
-			queues, from, whole := s.list()
-			if whole != want || len(queues) != len(from) {
-				t.Fatalf("lists %v from %d, from the start: %v; want %v", queues, from, whole, want)
+			l := s.list()
+			if l.whole != (from == nil) || !slices.Equal(l.from, from) || len(l.from) != levels*len(l.queues) {
+				t.Fatalf("lists %v from %d, from the start: %v; want from %d", l.queues, l.from, l.whole, from)
 			}
-			return from
+			return l
 		}
 		for range 2 { // what is cheap is not remembered
-			list(true)
-			s.listed(map[string]time.Time{"q": now}, true, dear)
+			s.listed(list(nil), map[string]instants{"q": at(now)}, dear)
 		}
-		list(true)
-		s.listed(map[string]time.Time{"q": now}, true, time.Second)
-		if from := list(false); !slices.Equal(from, instants{micros(now)}) {
-			t.Errorf("begins at %d, want at the head", from)
-		}
-		s.listed(map[string]time.Time{"q": now.Add(time.Minute)}, false, time.Millisecond)
-		if from := list(false); !slices.Equal(from, instants{micros(now.Add(time.Minute))}) {
-			t.Errorf("begins at %d, want at the new head", from)
-		}
+		s.listed(list(nil), map[string]instants{"q": at(now)}, time.Second)
+		s.listed(list(at(now)), map[string]instants{"q": at(now.Add(time.Minute))}, time.Millisecond)
+		list(at(now.Add(time.Minute)))
 		early := now.Add(-time.Hour)
 		s.lower(map[string]place{"q": {due: early}, "other": {due: early}})
-		if from := list(false); !slices.Equal(from, instants{micros(early)}) {
-			t.Errorf("begins at %d, want before what was put back", from)
-		}
+		list(at(early))
 		s.lowerAll(place{due: early.Add(-time.Hour)})
-		if from := list(false); !slices.Equal(from, instants{micros(early.Add(-time.Hour))}) {
-			t.Errorf("begins at %d, want before what may have been put back", from)
-		}
+		list(at(early.Add(-time.Hour)))
 		pass(99 * time.Second)
-		list(false)
+		list(at(early.Add(-time.Hour)))
 		pass(time.Second)
-		list(true)
-		list(false) // one at a time
+		list(nil)
+		list(at(early.Add(-time.Hour))) // one walk at a time
+	})
+}
+
+// TestAListFollowsTheClaims to where they have come to, by priority, unless
+// they went on and left something behind.
+func TestAListFollowsTheClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scans{every: time.Second}
+		now := time.Now()
+		claim := func(due time.Time) {
+			jobs := claimed(1, 5, due) // nothing of priority 0 is left, to the others no claim has come
+			s.end(s.begin("q", nil), jobs, true, due, 5*time.Second)
+		}
+		list := func(want ...time.Time) *listing {
+			t.Helper()
+			l := s.list()
+			for p, want := range want {
+				if l.whole || l.from[p] != micros(want) {
+					t.Errorf("priority %d: lists from %d, from the start: %v; want %d", p, l.from[p], l.whole, micros(want))
+				}
+			}
+			return l
+		}
+		claim(now)
+		head, last := now.Add(time.Second), 4*time.Microsecond // of five jobs
+		s.listed(s.list(), map[string]instants{"q": at(head)}, time.Minute)
+		list(head, head, head)
+		claim(now.Add(time.Minute))
+		later := now.Add(90 * time.Second)
+		old := at(later)
+		old[1] = micros(now.Add(-time.Minute)) // of a kind that is not claimed here
+		s.listed(list(now.Add(time.Minute-behind), now.Add(time.Minute+last), head), map[string]instants{"q": old}, time.Second)
+		claim(now.Add(2 * time.Minute))
+		list(now.Add(2*time.Minute-behind), now.Add(-time.Minute), later)
 	})
 }
 
@@ -90,15 +116,27 @@ func TestAListFromTheHeads(t *testing.T) {
 		}
 	}
 	check(old, old, future, old)
-	if at := s.scans.heads.at; !at["a"].Equal(old) || !at["b"].Equal(old) || at["c"].After(time.Now()) || at["c"].Before(young) || at["d"].Before(young) {
-		t.Errorf("the heads are %v: want those of plain jobs that are due, else about now", at)
+	heads := func(queue string, want instants) {
+		t.Helper()
+		for p, at := range s.scans.heads.of[queue].at {
+			if want[p] != none && at != want[p] || want[p] == none && (at < micros(young) || at > micros(time.Now())) {
+				t.Errorf("the head of queue %s, priority %d, is %d, want %d (%d is about now)", queue, p, at, want[p], int64(none))
+			}
+		}
 	}
-	delete(s.scans.heads.at, "b")
-	s.scans.heads.at["a"], s.scans.heads.cost = young, time.Hour
+	unknown := slices.Repeat(instants{none}, levels)
+	a, b := slices.Clone(unknown), slices.Clone(unknown)
+	a[0], a[9], b[0] = micros(young), micros(old), micros(old)
+	heads("a", a)
+	heads("b", b)
+	heads("c", unknown) // what is due later, or waits in a lane, is no head
+	heads("d", unknown)
+	delete(s.scans.heads.of, "b")
+	s.scans.heads.of["a"].at[9], s.scans.heads.cost = micros(young), time.Hour
 	check(young, old, future, old)
-	if at := s.scans.heads.at; !at["a"].Equal(young) {
-		t.Errorf("the head of a is %s, want %s", at["a"], young)
-	}
+	a[9] = none
+	heads("a", a)
+	heads("b", b)
 	s.scans.lowerAll(place{due: old})
 	check(old, old, future, old)
 }

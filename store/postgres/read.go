@@ -191,15 +191,15 @@ func (s *Store) Floor(ctx context.Context, f store.Filter, before int64, rows in
 
 // Queues lists all queues by name.
 func (s *Store) Queues(ctx context.Context) ([]store.QueueState, error) {
-	by, heads := map[string]*store.QueueState{}, map[string]time.Time{}
+	by, heads := map[string]*store.QueueState{}, map[string]instants{}
 	b := &pgx.Batch{}
-	queues, from, whole := s.scans.list()
-	b.Queue(statement("queues_declared"), queues, from).Query(func(rows pgx.Rows) error {
+	l := s.scans.list()
+	b.Queue(statement("queues_declared"), l.queues, l.from).Query(func(rows pgx.Rows) error {
 		return eachRow(rows, func(r *row) error {
 			q := &store.QueueState{Name: r.text(), Paused: r.flag(), Strict: r.flag(), Counts: map[job.State]int64{}}
 			q.Limit = store.QueueLimit{Concurrency: int(r.number()), Rate: r.float()}
 			q.DueAt = r.instant()
-			by[q.Name], heads[q.Name] = q, r.instant()
+			by[q.Name], heads[q.Name] = q, headsOf(r.next())
 			return nil
 		})
 	})
@@ -218,7 +218,7 @@ func (s *Store) Queues(ctx context.Context) ([]store.QueueState, error) {
 	if err := s.send(ctx, b); err != nil {
 		return nil, failed("queues", err)
 	}
-	s.scans.listed(heads, whole, time.Since(began))
+	s.scans.listed(l, heads, time.Since(began))
 	list := make([]store.QueueState, 0, len(by))
 	for _, q := range by {
 		list = append(list, *q)

@@ -231,7 +231,9 @@ func (s *scans) lower(places map[string]place) {
 		}
 	}
 	for queue, p := range places {
-		s.heads.lower(queue, p.due)
+		if h := s.heads.of[queue]; h != nil {
+			h.lower(p.due)
+		}
 	}
 }
 
@@ -242,8 +244,8 @@ func (s *scans) lowerAll(p place) {
 	for _, l := range s.lanes {
 		l.lower(p)
 	}
-	for queue := range s.heads.at {
-		s.heads.lower(queue, p.due)
+	for _, h := range s.heads.of {
+		h.lower(p.due)
 	}
 }
 
@@ -277,7 +279,7 @@ func (s *scans) dueFrom(queues []string) instants {
 		for _, l := range s.lanes {
 			if l.queue == queue {
 				known = true
-				l.lowest(from)
+				l.lowest(from, l.cost <= dear && (l.owed || l.mayLook() <= 0))
 			}
 		}
 		if !known {
@@ -288,9 +290,8 @@ func (s *scans) dueFrom(queues []string) instants {
 }
 
 // lowest lowers the instants to where the claims of the lane have come to, or
-// to the start where a look at everything may be taken.
-func (l *lane) lowest(from instants) {
-	whole := l.cost <= dear && (l.owed || l.mayLook() <= 0)
+// to the start.
+func (l *lane) lowest(from instants, whole bool) {
 	for p, at := range l.at {
 		if whole || at.due.IsZero() {
 			from[p] = never
