@@ -112,20 +112,20 @@ func (l *loop) serve(now time.Time, together bool) {
 	for _, r := range la.come(now) {
 		l.startLane(r, now, false)
 	}
+	var r *run
+	admit := func(i dispatch.Item) dispatch.Answer {
+		r = l.leases[i.ID]
+		answer := l.admission(r, now, false)
+		la.passing = la.passing || !answer.Admit && !r.entry.track.rest[kindOf(i.Retry)].set
+		return answer
+	}
 	for l.laneRoom(now) > la.owing(l.config.Concurrency) {
-		i, ok := la.floor.Next(now, func(i dispatch.Item) dispatch.Answer {
-			r := l.leases[i.ID]
-			answer := l.admission(r, now, false)
-			la.passing = la.passing || !answer.Admit && !r.entry.track.rest[kindOf(i.Retry)].set
-			return answer
-		})
-		if !ok {
+		if _, ok := la.floor.Next(now, admit); !ok {
 			break
 		}
 		if la.passing {
 			la.passed++
 		}
-		r := l.leases[i.ID]
 		if l.choose(r); r.job.Begun {
 			l.startLane(r, now, together)
 		} else {
@@ -264,6 +264,9 @@ func (l *loop) leaveSlot(r *run, now time.Time) {
 
 // wakeAt lets those ask again who were refused at the booth.
 func (l *loop) wakeAt(b *booth) {
+	if len(b.barred) == 0 { // mostly
+		return
+	}
 	for target := range b.barred {
 		delete(b.barred, target)
 		l.lanes.floor.Wake(target)

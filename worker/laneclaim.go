@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/gate"
+	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
 )
 
@@ -232,18 +233,7 @@ func (l *loop) foundLanes(t *turn, answer *store.Turned) {
 	if la == nil || len(t.Lanes) == 0 {
 		return
 	}
-	got := make(map[trackKey]int)
-	in := make(map[string]int)
-	for i := range answer.Claimed {
-		if j := &answer.Claimed[i]; la.isLane(j) {
-			key := trackKey{j.Queue, j.Target}
-			if j.Target == "" {
-				key.target = store.QueueTarget(j.Queue)
-			}
-			got[key]++
-			in[j.Queue]++
-		}
-	}
+	got, in := la.given(answer.Claimed)
 	for _, c := range t.lanes.named {
 		// What it gave beyond the limit was discovered.
 		in[c.track.queue] -= min(got[c.track.trackKey], c.limit)
@@ -271,6 +261,26 @@ func (l *loop) foundLanes(t *turn, answer *store.Turned) {
 		}
 	}
 	l.serve(l.now(), true)
+}
+
+// given counts what lanes and their queues gave.
+func (la *lanes) given(jobs []job.Job) (got map[trackKey]int, in map[string]int) {
+	got, in = make(map[trackKey]int), make(map[string]int)
+	for i, from := 0, 0; i < len(jobs); from = i { // most come lane by lane
+		j := &jobs[from]
+		for i++; i < len(jobs) && jobs[i].Target == j.Target && jobs[i].Queue == j.Queue; i++ {
+		}
+		if !la.isLane(j) {
+			continue
+		}
+		key := trackKey{j.Queue, j.Target}
+		if j.Target == "" {
+			key.target = store.QueueTarget(j.Queue)
+		}
+		got[key] += i - from
+		in[j.Queue] += i - from
+	}
+	return got, in
 }
 
 // deepen and shallow note whether a lane may have more in the store.

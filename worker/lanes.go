@@ -16,15 +16,17 @@ import (
 // say whether. Jobs without a target, in queues without limits, never come
 // here.
 type lanes struct {
-	floor  *dispatch.Floor
-	bornAt time.Time
-	booths map[string]*booth
-	tracks map[trackKey]*track
-	order  []*track // the same, to take turns at claims
-	turn   int
-	gates  map[*policy.Policy]*gate.Config
-	laws   map[string]law
-	lawful bool // they were read
+	floor     *dispatch.Floor
+	bornAt    time.Time
+	booths    map[string]*booth
+	tracks    map[trackKey]*track
+	order     []*track // the same, to take turns at claims
+	turn      int
+	latest    *track // that was asked for, for work of the policy latestFor
+	latestFor *policy.Policy
+	gates     map[*policy.Policy]*gate.Config
+	laws      map[string]law
+	lawful    bool // they were read
 
 	hungry   map[string]bool // queues in which lanes may wait to be discovered
 	seeking  int             // discoveries under way
@@ -138,10 +140,12 @@ func (la *lanes) isLane(j *job.Job) bool {
 
 // trackOf returns the line that a job stands in.
 func (la *lanes) trackOf(j *job.Job, p *policy.Policy) *track {
-	law := la.laws[j.Queue]
 	key := trackKey{j.Queue, j.Target}
 	if j.Target == "" {
 		key.target = store.QueueTarget(j.Queue)
+	}
+	if n := la.latest; n != nil && n.trackKey == key && la.latestFor == p && !n.over() {
+		return n
 	}
 	n := la.tracks[key]
 	if n == nil {
@@ -149,7 +153,8 @@ func (la *lanes) trackOf(j *job.Job, p *policy.Policy) *track {
 		la.tracks[key] = n
 		la.order = append(la.order, n)
 	}
-	if len(n.runs) == 0 && n.active == 0 && !n.more && n.asking == 0 { // its queue may be another since
+	if n.over() { // its queue may be another since
+		law := la.laws[j.Queue]
 		n.booths = n.booths[:0]
 		if j.Target != "" {
 			n.booths = append(n.booths, la.booth(j.Target))
@@ -166,7 +171,13 @@ func (la *lanes) trackOf(j *job.Job, p *policy.Policy) *track {
 		b := n.booths[0]
 		b.config, b.policy = la.gateOf(p), p.Name
 	}
+	la.latest, la.latestFor = n, p
 	return n
+}
+
+// over reports whether nothing of the lane is here or expected.
+func (n *track) over() bool {
+	return len(n.runs) == 0 && n.active == 0 && !n.more && n.asking == 0
 }
 
 // lineUp lets a lease wait for its permits.
@@ -174,7 +185,8 @@ func (l *loop) lineUp(r *run, now time.Time) {
 	la := l.lanes
 	if r.entry == nil {
 		n := la.trackOf(&r.job, r.policy)
-		r.entry = &entry{track: n, stays: la.laws[r.job.Queue].strict, arrivedAt: now}
+		r.entry = l.newEntry()
+		r.entry.track, r.entry.stays, r.entry.arrivedAt = n, la.laws[r.job.Queue].strict, now
 	}
 	p := r.entry
 	p.item = itemOf(r)
@@ -184,6 +196,16 @@ func (l *loop) lineUp(r *run, now time.Time) {
 		b.waiting[kindOf(p.item.Retry)]++
 	}
 	la.floor.Add(p.item)
+}
+
+// newEntry makes an entry, as runs are made.
+func (l *loop) newEntry() *entry {
+	if len(l.blankEntries) == 0 {
+		l.blankEntries = make([]entry, runsAtOnce)
+	}
+	p := &l.blankEntries[0]
+	l.blankEntries = l.blankEntries[1:]
+	return p
 }
 
 func itemOf(r *run) dispatch.Item {
@@ -200,7 +222,11 @@ func (l *loop) unline(r *run) bool {
 	if i < 0 {
 		return false
 	}
-	n.runs = slices.Delete(n.runs, i, i+1)
+	if i == 0 { // mostly
+		n.runs[0], n.runs = nil, n.runs[1:]
+	} else {
+		n.runs = slices.Delete(n.runs, i, i+1)
+	}
 	l.lanes.lined--
 	for _, b := range n.booths {
 		b.waiting[kindOf(r.entry.item.Retry)]--

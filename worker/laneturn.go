@@ -310,11 +310,14 @@ func rowOf(gates []store.Gate, target string) store.Gate {
 // gate is remembered for a while: who asks again need not lose a swap first.
 func (la *lanes) tidy(now time.Time) {
 	la.order = slices.DeleteFunc(la.order, func(n *track) bool {
-		over := len(n.runs) == 0 && n.active == 0 && !n.more && n.asking == 0
-		if over {
-			delete(la.tracks, n.trackKey)
+		if !n.over() {
+			return false
 		}
-		return over
+		delete(la.tracks, n.trackKey)
+		if la.latest == n {
+			la.latest = nil
+		}
+		return true
 	})
 	for target, b := range la.booths {
 		switch {

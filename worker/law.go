@@ -99,9 +99,10 @@ func (l *loop) learnLaws(t *turn, jobs []job.Job) {
 	}
 	for i := range jobs {
 		j := &jobs[i]
-		known := la.laws[j.Queue]
-		switch {
-		case j.Target != "" || j.History.Crashes >= store.SuspectCrashes:
+		if j.Target != "" || j.History.Crashes >= store.SuspectCrashes {
+			continue
+		}
+		switch known := la.laws[j.Queue]; {
 		case !j.Begun && !known.limited():
 			la.laws[j.Queue] = law{limit: true, strict: known.strict}
 			l.lawDue = true

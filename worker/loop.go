@@ -89,6 +89,7 @@ type loop struct {
 	sparePosts   []func(*loop)
 	papers       []paper
 	blank        []run // not used yet: runs are made by the dozen
+	blankEntries []entry
 	latest       route
 }
 
@@ -134,8 +135,11 @@ func (l *loop) run() error {
 
 func (l *loop) read() {
 	runs, posts := l.mail.take(l.spareRuns, l.sparePosts)
-	for _, r := range runs {
-		l.finished(r)
+	if len(runs) > 0 {
+		now := l.now()
+		for _, r := range runs {
+			l.finished(r, now)
+		}
 	}
 	for _, f := range posts {
 		f(l)
@@ -341,7 +345,7 @@ func (l *loop) giveBack(r *run, why string) {
 }
 
 // finished takes a run out of its slot; its settle goes with the next turn.
-func (l *loop) finished(r *run) {
+func (l *loop) finished(r *run, now time.Time) {
 	l.running--
 	r.pace.running--
 	r.unwatch()
@@ -350,7 +354,7 @@ func (l *loop) finished(r *run) {
 		l.hold(r)
 	}
 	if r.entry != nil && r.process == l.process {
-		l.endLane(r)
+		l.endLane(r, now)
 	}
 	if r.batch == l.batch && l.young > 0 {
 		l.young--
@@ -401,7 +405,7 @@ func (l *loop) giveUp(r *run, cause error) {
 		r.failed(now, failure.New(failure.Interrupted, "stuck", err), "")
 	}
 	l.observe(r, Event{What: Stuck, Took: now.Sub(r.startedAt), Count: l.strays})
-	l.finished(r)
+	l.finished(r, now)
 }
 
 // softLimit is when a handler's context ends; 0 = never.

@@ -61,7 +61,7 @@ func (r *run) doneOf() gate.Done {
 
 // endLane gives the permits of a start back with its outcome, or keeps them in
 // hand for the next one.
-func (l *loop) endLane(r *run) {
+func (l *loop) endLane(r *run, now time.Time) {
 	la, p := l.lanes, r.entry
 	la.running--
 	p.track.active--
@@ -73,7 +73,6 @@ func (l *loop) endLane(r *run) {
 		l.vacate(r)
 	}
 	done := r.doneOf()
-	now := l.now()
 	for _, got := range p.permits[:p.held] {
 		b := got.booth
 		config := la.configAt(b, r)

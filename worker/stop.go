@@ -105,9 +105,10 @@ func (l *loop) lost(process int64) {
 		l.unhold(r)
 	}
 	clear(l.leases)
+	now := l.now()
 	for _, r := range l.ready { // held back, and never to begin
 		r.ended.Store(true)
-		l.finished(r)
+		l.finished(r, now)
 	}
 	l.ready = nil
 	for _, r := range l.kept {
