@@ -78,8 +78,7 @@ func (b *settling) succeed(like success, list []*store.Settle) error {
 		return b.each(job.Succeeded, list)
 	}
 	seqs := inOrder(list)
-	numbers := make([]byte, 0, 5*numberWidth*len(list))
-	var results []byte
+	numbers, results := b.desk.numbers[:0], b.desk.results[:0]
 	for _, st := range list {
 		numbers = appendInstants(numbers, st.History.FirstStartAt, st.Attempt.StartedAt, st.Attempt.EndedAt)
 		if like.results {
@@ -87,6 +86,7 @@ func (b *settling) succeed(like success, list []*store.Settle) error {
 			results = append(results, st.Result...)
 		}
 	}
+	b.desk.numbers, b.desk.results = numbers, results
 	h := like.history
 	name, args := "done_alike", []any{
 		numbers, micros(b.instant()), like.epoch,

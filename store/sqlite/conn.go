@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/ebbhq/ebb/job"
 )
 
 // rawConn is what the driver's connections can do.
@@ -33,6 +35,9 @@ type conn struct {
 	rawConn
 	store    *Store
 	prepared map[string]rawStmt
+
+	args []driver.NamedValue // of the statement that is being bound; used again
+	desk desk
 
 	inTx   bool // of the user's handle: inside a transaction
 	queued bool // of the user's handle: the transaction made jobs claimable
@@ -70,7 +75,8 @@ func (c *conn) exec(ctx context.Context, name string, args ...any) (int64, error
 	if err != nil {
 		return 0, err
 	}
-	result, err := st.ExecContext(ctx, named(args))
+	result, err := st.ExecContext(ctx, c.named(args))
+	clear(c.args)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", name, err)
 	}
@@ -117,7 +123,8 @@ func (c *conn) open(ctx context.Context, name string, slot int, args []any) (*cu
 	if err != nil {
 		return nil, err
 	}
-	rows, err := st.QueryContext(ctx, named(args))
+	rows, err := st.QueryContext(ctx, c.named(args))
+	clear(c.args)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -137,13 +144,39 @@ func (c *cursor) next() (row, error) {
 
 func (c *cursor) close() error { return c.rows.Close() }
 
-// named numbers the arguments, which must be of the driver's own types.
-func named(args []any) []driver.NamedValue {
-	values := make([]driver.NamedValue, len(args))
+// named numbers the arguments, which must be of the driver's own types. It
+// copies them before a statement's call returns.
+func (c *conn) named(args []any) []driver.NamedValue {
+	c.args = c.args[:0]
 	for i, a := range args {
-		values[i] = driver.NamedValue{Ordinal: i + 1, Value: a}
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: a})
 	}
-	return values
+	return c.args
+}
+
+// desk is memory that every turn needs again.
+type desk struct {
+	rows    []job.Job // what lanes were read of
+	numbers []byte    // of settles, and their results
+	results []byte
+}
+
+// maxDeskRows and maxDeskBytes are what is kept of it; a large turn needs more,
+// but does not come often.
+const (
+	maxDeskRows  = 1 << 10
+	maxDeskBytes = 1 << 18
+)
+
+// tidy forgets what the rows held.
+func (d *desk) tidy() {
+	clear(d.rows)
+	if d.rows = d.rows[:0]; cap(d.rows) > maxDeskRows {
+		d.rows = nil
+	}
+	if cap(d.numbers) > maxDeskBytes || cap(d.results) > maxDeskBytes {
+		d.numbers, d.results = nil, nil
+	}
 }
 
 // Close ends the connection and its statements.

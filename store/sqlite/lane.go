@@ -138,29 +138,33 @@ func (t *tx) readLane(queue string, v *serving, most int) error {
 	return nil
 }
 
-// readPart reads up to n jobs of a part.
+// readPart reads up to n jobs of a part, onto the desk.
 func (t *tx) readPart(queue, target string, p *part, n int) error {
 	rows, err := t.open(t.ctx, "part", 0, []any{target, queue, p.kind, flag(p.retry), micros(t.instant())})
 	if err != nil {
 		return err
 	}
-	p.rows = slices.Grow(p.rows[:0], min(n, t.store.laned+minAlike))
-	for len(p.rows) < n {
+	d := &t.desk
+	first := len(d.rows)
+	for len(d.rows)-first < n {
 		r, err := rows.next()
-		if err != nil || r == nil {
+		if err != nil {
 			return errors.Join(err, rows.close())
 		}
-		p.rows = append(p.rows, job.Job{
+		if r == nil {
+			break
+		}
+		d.rows = append(d.rows, job.Job{
 			Seq: r.int(2), Epoch: r.int(3), EnqueuedAt: r.at(4),
 			New: job.New{
 				Queue: queue, Kind: p.kind, Priority: int(r.int(0)), DueAt: r.at(1), Policy: r.text(5), Target: r.text(6),
 				Key: r.text(7), Unique: r.text(8), DeadlineAt: r.at(9), Batch: r.text(10), Trace: r.text(11), Args: r.bytes(12),
 			},
 		})
-		j := &p.rows[len(p.rows)-1]
+		j := &d.rows[len(d.rows)-1]
 		j.History.DeadlineAt = j.DeadlineAt
 	}
-	t.store.laned = len(p.rows)
+	p.rows = d.rows[first:len(d.rows):len(d.rows)]
 	return rows.close()
 }
 

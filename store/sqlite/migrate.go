@@ -154,7 +154,7 @@ func (c *conn) ask(ctx context.Context, query string) ([]row, error) {
 
 // script runs statements that return nothing.
 func (t *tx) script(text string, args ...any) error {
-	_, err := t.rawConn.ExecContext(t.ctx, text, named(args))
+	_, err := t.rawConn.ExecContext(t.ctx, text, t.named(args))
 	return err
 }
 

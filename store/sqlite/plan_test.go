@@ -179,7 +179,7 @@ var counters = regexp.MustCompile(` (INDEX \d+:|SUBQUERY \d+)`)
 // planOf returns the steps that touch a table or sort.
 func planOf(t *testing.T, c *conn, name string) []string {
 	t.Helper()
-	rows, err := c.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statements[name], named(make([]any, 30)))
+	rows, err := c.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+statements[name], c.named(make([]any, 30)))
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}

@@ -70,9 +70,8 @@ type Store struct {
 	schema  fs.FS // of migrations
 
 	writing  line       // the right to write, in this process
-	writer   *conn      // guarded by writing, as the next four; nil = to be opened
+	writer   *conn      // guarded by writing, as the next three; nil = to be opened
 	claimed  int        // jobs that the last claim took: how many the next one makes room for
-	laned    int        // the same of one part of a lane
 	crowded  time.Time  // when another process was last met at the lock
 	released time.Time  // when the writer last let go of it
 	readers  chan *conn // idle connections and, as nil, those to be opened

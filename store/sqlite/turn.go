@@ -29,6 +29,7 @@ func (s *Store) Turn(ctx context.Context, turn store.Turn) (store.Turned, error)
 }
 
 func (t *tx) turn(turn *store.Turn) (store.Turned, error) {
+	defer t.desk.tidy()
 	var answer store.Turned
 	registered, err := t.one(t.ctx, "registered", turn.Process)
 	if err != nil {
