@@ -132,6 +132,7 @@ or unreadable input; 3 incomplete; 4 parked; 130 interrupted.`,
 		a.jobCommand(), a.queueCommand(), a.kindCommand(), a.targetCommand(), a.periodicCommand(), a.deadCommand(), a.policyCommand(), a.simulateCommand(), a.migrateCommand(), a.serveCommand(), a.healthCommand(), a.webhookCommand(), a.documentCommand(), a.fetchCommand(), a.tokenCommand(), a.auditCommand(), a.backupCommand(), a.restoreCommand(), a.configCommand(), a.demoCommand(), a.manCommand(), a.versionCommand(),
 	)
 	root.AddCommand(a.superviseCommand(), a.superviseChildCommand(), a.campaignCommand())
+	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
 		c.Args, c.RunE = subcommand, help
@@ -155,6 +156,25 @@ func group(use, short, long string) *cobra.Command {
 }
 
 func help(c *cobra.Command, _ []string) error { return c.Help() }
+
+// helpCommand is `ebb help COMMAND`, which knows what it has no help for.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND...]",
+		Short: "Help for a command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil || c == nil {
+				return subcommand(root, args)
+			}
+			if len(rest) > 0 {
+				return subcommand(c, rest)
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
+		},
+	}
+}
 
 // subcommand refuses a word that no subcommand has, with the nearest that one
 // has.

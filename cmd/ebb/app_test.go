@@ -61,3 +61,27 @@ func TestNoColor(t *testing.T) {
 		}
 	}
 }
+
+// Wrong usage is told as such, with what would be right.
+func TestWrongUsage(t *testing.T) {
+	for line, want := range map[string]string{
+		"help nope":                    "ebb: unknown command \"nope\"\nTry: ebb --help\n",
+		"help job lisst":               "ebb: job: unknown command \"lisst\"\nTry: ebb job list\n",
+		"webhook listen --listen nope": "ebb: webhook listen: listen tcp: address nope: missing port in address\nTry: another --listen; 127.0.0.1:0 takes a free port\n",
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), strings.Fields(line), nil, &stdout, &stderr, noEnv)
+		if got := stderr.String(); code != exitUsage || got != want || stdout.Len() > 0 {
+			t.Errorf("%s: exit %d, %q, %q; want %d, %q", line, code, stdout.String(), got, exitUsage, want)
+		}
+	}
+}
+
+// A driver tries an address with encryption and without: the reason stands once.
+func TestUnreachableServerIsToldOnce(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), []string{"job", "list", "--db", "postgres://127.0.0.1:1/x"}, nil, &stdout, &stderr, noEnv)
+	if n := strings.Count(stderr.String(), "connection refused"); code != exitNo || n != 1 {
+		t.Errorf("exit %d, the reason stands %d times:\n%s", code, n, stderr.String())
+	}
+}

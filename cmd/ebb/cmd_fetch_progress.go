@@ -48,12 +48,12 @@ func (s *fetchShow) event(e fetch.Event) {
 	switch e.Type {
 	case fetch.EventPass:
 		if e.Wave > 0 {
-			s.say("wave %d: %d pages are tried again", e.Wave, e.Count)
+			s.say("wave %d: %s to try again", e.Wave, count(int(e.Count), "page"))
 		} else {
-			s.say("%d pages to fetch", e.Count)
+			s.say("%s to fetch", count(int(e.Count), "page"))
 		}
 	case fetch.EventCooling:
-		s.say("wave %d: %d pages failed; it starts at %s, to let the server recover", e.Wave, e.Count, e.Until.Local().Format("15:04:05"))
+		s.say("wave %d: %s failed; it starts at %s, to let the server recover", e.Wave, count(int(e.Count), "page"), e.Until.Local().Format("15:04:05"))
 	case fetch.EventGate:
 		s.say("%s: %s", e.Host, e.Text)
 	}

@@ -144,7 +144,7 @@ func (a *app) serveOn(ctx context.Context, on site, f serveFlags, loopback bool)
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
-		return &failed{code: exitNo, err: fmt.Errorf("serve: %w", err), try: "another --listen; 127.0.0.1:0 takes a free port"}
+		return refusedListen("serve", err)
 	}
 	if err := a.announce(ctx, v, listener.Addr(), f.cert != "", loopback); err != nil {
 		return errors.Join(err, listener.Close())
@@ -348,4 +348,15 @@ func (v *service) run(ctx context.Context, listener net.Listener, f serveFlags) 
 		first = errors.Join(first, <-ended)
 	}
 	return first
+}
+
+// refusedListen is the error of an address that cannot be listened on: wrong
+// usage where it is none.
+func refusedListen(command string, err error) error {
+	f := &failed{code: exitNo, err: fmt.Errorf("%s: %w", command, err), try: "another --listen; 127.0.0.1:0 takes a free port"}
+	var address *net.AddrError
+	if errors.As(err, &address) {
+		f.code = exitUsage
+	}
+	return f
 }

@@ -60,7 +60,7 @@ func (a *app) listen(ctx context.Context, f listenFlags) error {
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
-		return &failed{code: exitNo, err: fmt.Errorf("webhook listen: %w", err), try: "another --listen; 127.0.0.1:0 takes a free port"}
+		return refusedListen("webhook listen", err)
 	}
 	if !a.quiet && !a.json {
 		fmt.Fprintf(a.stdout, "listening on http://%s\n", l.Addr())

@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -203,7 +204,19 @@ func (d *database) unreachable(err error) error {
 	case d.path == "":
 		try = "is the server running, and --db right? It is " + d.shown
 	}
-	return &failed{code: exitNo, err: errors.New(strings.Join(strings.Fields(err.Error()), " ")), try: try}
+	return &failed{code: exitNo, err: errors.New(inOneLine(err)), try: try}
+}
+
+// inOneLine writes an error without its line breaks. A driver that tried an
+// address with encryption and without says the same of both: once is enough.
+func inOneLine(err error) string {
+	var lines []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.Join(strings.Fields(line), " "); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " ")
 }
 
 // ask opens the database, or connects to the server that EBB_URL names, and

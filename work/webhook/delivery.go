@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ebbhq/ebb/engine"
@@ -79,7 +81,7 @@ func (s *Service) Deliveries(ctx context.Context, f DeliveryFilter, p engine.Pag
 		}
 	}
 	if f.State != "" && !f.known() {
-		return Deliveries{}, invalid("deliveries: state %q: there is none of that name", f.State)
+		return Deliveries{}, invalid("deliveries: state %q: there is none of that name; it is one of %s", f.State, stateNames())
 	}
 	filter := store.Filter{Kind: Kind, Queue: Queue, Target: f.Endpoint, Batch: f.Event, State: f.State, Since: store.Instant(f.Since), Until: store.Instant(f.Until)}
 	jobs, err := s.store.List(ctx, filter, page)
@@ -97,13 +99,15 @@ func (s *Service) Deliveries(ctx context.Context, f DeliveryFilter, p engine.Pag
 	return out, nil
 }
 
-func (f *DeliveryFilter) known() bool {
+func (f *DeliveryFilter) known() bool { return slices.Contains(job.States(), f.State) }
+
+// stateNames lists the states that a delivery can have.
+func stateNames() string {
+	var names []string
 	for _, s := range job.States() {
-		if s == f.State {
-			return true
-		}
+		names = append(names, string(s))
 	}
-	return false
+	return strings.Join(names, ", ")
 }
 
 // DeliveryShown is one delivery with all that is known of it.
