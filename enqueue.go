@@ -111,19 +111,33 @@ func (c *Client) EnqueueTx(ctx context.Context, tx any, jobs ...Job) ([]Enqueued
 
 // listed is what is to be enqueued. Lists are used again: one of thousands of
 // jobs takes more than a megabyte, and to clear and collect that anew for each
-// batch was most of the client's part of it.
-type listed struct{ jobs []job.New }
+// batch was most of the client's part of it. One that nobody uses any more goes,
+// with what it refers to, by the second garbage collection.
+type listed struct {
+	jobs []job.New
+	used int // places that refer to something
+}
 
 var lists = sync.Pool{New: func() any { return new(listed) }}
 
 // maxListed is how many jobs a list that is kept may have room for.
 const maxListed = 10_000
 
+// newList returns a list of n places, which may hold what others left there.
+func newList(n int) *listed {
+	l := lists.Get().(*listed) //nolint:forcetypeassert // nothing else is put
+	l.jobs = slices.Grow(l.jobs[:0], n)[:n]
+	if n < l.used {
+		clear(l.jobs[n:l.used])
+	}
+	l.used = n
+	return l
+}
+
 // free gives the list back. Only one that was enqueued may be: after a failure
 // a connection that was cut off may still be reading it.
 func (l *listed) free() {
 	if cap(l.jobs) <= maxListed {
-		clear(l.jobs)
 		lists.Put(l)
 	}
 }
@@ -133,8 +147,7 @@ func (c *Client) news(jobs []Job) (*listed, error) {
 	if err := c.usable(); err != nil {
 		return nil, err
 	}
-	list := lists.Get().(*listed) //nolint:forcetypeassert // nothing else is put
-	list.jobs = slices.Grow(list.jobs[:0], len(jobs))[:len(jobs)]
+	list := newList(len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
 		args, err := encode(j.Args)

@@ -33,9 +33,8 @@ func (s *Store) enqueueCopy(ctx context.Context, b *batch) (answers []store.Enqu
 		first.Queue(s.locally)
 	}
 	first.Queue(statement("stay"))
-	first.Queue(statement("count_enqueued"), b.into, b.added)
 	var lanes laning
-	first.Queue(statement("numbers_to_copy"), runs(b.size), b.into).QueryRow(func(r pgx.Row) (err error) {
+	first.Queue(statement("begin_copy"), runs(b.size), b.into, b.added).QueryRow(func(r pgx.Row) (err error) {
 		var wire []byte
 		if err := r.Scan(&now, &wire, &lanes.strict, &lanes.limited); err != nil {
 			return err

@@ -83,9 +83,14 @@ SELECT count(pg_advisory_xact_lock(lock))
 SELECT coalesce(string_agg(int8send(seq), ''::bytea), ''::bytea)
   FROM (SELECT nextval('ebb_seq') AS seq FROM generate_series(1, $1::bigint)) AS number
 
--- name: numbers_to_copy
--- Also the clock, which is that of COPY's defaults, and which of the queues are
+-- name: begin_copy
+-- $1 values of the sequence for jobs that come by COPY, which are counted: $2
+-- their queues, $3 how many go to each. Answers the clock, which is that of
+-- COPY's defaults, the values as numbers does, and which of the queues are
 -- strict, and which have limits.
+WITH counted AS (
+    INSERT INTO ebb_tally (queue, queued) SELECT * FROM unnest($2::text[], $3::bigint[])
+)
 SELECT now(), coalesce(string_agg(int8send(seq), ''::bytea), ''::bytea),
        ARRAY (SELECT name FROM ebb_queue WHERE name = ANY ($2::text[]) AND strict),
        ARRAY (SELECT name FROM ebb_queue WHERE name = ANY ($2::text[]) AND (concurrency <> 0 OR rate <> 0))
@@ -104,9 +109,6 @@ SELECT greatest(min(due_at), coalesce($1::timestamptz, now())), q.number, priori
   JOIN ebb_queue q ON q.number = part.queue_number
  WHERE /*lane*/ IS NOT NULL
  GROUP BY q.number, priority, /*lane*/, kind
-
--- name: count_enqueued
-INSERT INTO ebb_tally (queue, queued) SELECT * FROM unnest($1::text[], $2::bigint[])
 
 -- name: holders
 -- Who has the unique keys at $2: a living job, or one whose time is not over.
