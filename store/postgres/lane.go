@@ -192,11 +192,12 @@ func (w *turning) discover(c *laneClaiming) {
 	c.taken = taken
 	w.query("discover", args, func(r *row) error {
 		taken.places, taken.lanes = append(taken.places, r.number()), append(taken.lanes, r.word())
-		r.flag()                                                       // whether it is a retry: the history says so
-		if _, err := w.leased(r, taken, min(c.Limit, 8)); err != nil { // few lanes are found at a time
+		r.next() // its part
+		r.next() // the row that it was
+		// Few lanes are found at a time.
+		if _, err := w.leased(r, taken, min(c.Limit, 8)); err != nil {
 			return err
 		}
-		r.next() // the row that it was
 		lane := store.LaneName{Queue: c.Queue, Target: taken.lanes[len(taken.lanes)-1]}
 		if r.flag() && !slices.Contains(taken.left, lane) {
 			taken.left = append(taken.left, lane)

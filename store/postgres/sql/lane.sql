@@ -200,7 +200,7 @@ looks AS MATERIALIZED (
        FOR UPDATE OF l SKIP LOCKED
 ),
 parts AS MATERIALIZED (
-    SELECT p.*, coalesce(g.room, 2147483647) AS room,
+    SELECT row_number() OVER () AS part_n, p.*, coalesce(g.room, 2147483647) AS room,
            CASE WHEN g.open_at > (SELECT now FROM clock) THEN g.open_at
                 WHEN g.room <= 0 THEN (SELECT now FROM clock) + /*rest*/ END AS again
       FROM (SELECT queue_number, target, kind, retrying, priority, array_agg(tid) AS tids,
@@ -208,7 +208,9 @@ parts AS MATERIALIZED (
                    min(min(look_at)) OVER (PARTITION BY target) AS lane_at
               FROM looks
              GROUP BY queue_number, target, kind, retrying, priority) AS p
-      LEFT JOIN ebb_gate g ON g.target = p.target
+      -- One probe for each part: while gates seem few, the planner would read all
+      -- of them for each.
+      LEFT JOIN LATERAL (SELECT open_at, room FROM ebb_gate WHERE target = p.target LIMIT 1) AS g ON true
      WHERE p.look_at <= (SELECT now FROM clock)
 ),
 bound AS MATERIALIZED (
@@ -226,20 +228,33 @@ got AS MATERIALIZED (
                  LIMIT least($8, p.room, CASE WHEN p.retrying THEN $7 ELSE $6 END, (SELECT most FROM bound))) AS first) AS f
      WHERE again IS NULL
 ),
-chosen AS MATERIALIZED (
-    SELECT seq, target, lane_n
-      FROM (SELECT *, row_number() OVER (PARTITION BY target ORDER BY priority, due_at, seq) AS place,
+ready AS MATERIALIZED (
+    SELECT *
+      FROM (SELECT part_n, target, retrying, priority, room, seqs, dues, count(*) OVER (PARTITION BY target) = 1 AS alone,
                    dense_rank() OVER (ORDER BY lane_at, target) AS lane_n
-              FROM (SELECT target, lane_at, room, retrying, priority, f.*,
-                           row_number() OVER (PARTITION BY target, retrying ORDER BY priority, f.due_at, f.seq) AS rank
-                      FROM got CROSS JOIN unnest(seqs, dues) AS f (seq, due_at)) AS ranked
+              FROM got
+             WHERE seqs IS NOT NULL) AS numbered
+     WHERE lane_n <= $5
+),
+-- What a lane's only part found stands in its order; only several are merged.
+chosen AS MATERIALIZED (
+    SELECT seq, target, part_n, lane_n
+      FROM (SELECT f.seq, target, part_n, lane_n, room, f.place
+              FROM ready CROSS JOIN unnest(seqs) WITH ORDINALITY AS f (seq, place)
+             WHERE alone
+            UNION ALL
+            SELECT seq, target, part_n, lane_n, room, row_number() OVER (PARTITION BY lane_n ORDER BY priority, due_at, seq)
+              FROM (SELECT part_n, target, lane_n, room, retrying, priority, f.*,
+                           row_number() OVER (PARTITION BY lane_n, retrying ORDER BY priority, f.due_at, f.seq) AS rank
+                      FROM ready CROSS JOIN unnest(seqs, dues) AS f (seq, due_at)
+                     WHERE NOT alone) AS ranked
              WHERE rank <= CASE WHEN retrying THEN $7 ELSE $6 END) AS placed
-     WHERE place <= room AND lane_n <= $5
+     WHERE place <= room
      ORDER BY place, lane_n
      LIMIT $8
 ),
 locked AS MATERIALIZED (
-    SELECT j.ctid AS tid, chosen.lane_n
+    SELECT j.ctid AS tid, chosen.lane_n, chosen.part_n
       FROM chosen JOIN ebb_job j ON j.seq = chosen.seq
      WHERE j.process IS NULL AND j.blocked IS NULL AND j.lane = chosen.target
        FOR UPDATE OF j SKIP LOCKED
@@ -249,16 +264,19 @@ taken AS (
        /*lease*/, begun = false
       FROM locked
      WHERE j.ctid = locked.tid
-    RETURNING locked.lane_n, j.lane, j.retrying, /*j.moved*/, locked.tid
+    RETURNING locked.lane_n, j.lane, locked.part_n, locked.tid, /*j.moved*/
 ),
 counted AS (
     INSERT INTO ebb_tally (queue, process, queued, running) SELECT queue, $1, -count(*), count(*) FROM taken GROUP BY queue
 ),
+-- Rows and their parts, in the order of the parts: a part's rows are a slice.
 took AS MATERIALIZED (
-    SELECT lane, kind, retrying, priority, array_agg(tid) AS rows FROM taken GROUP BY lane, kind, retrying, priority
+    SELECT coalesce(array_agg(part_n), '{}') AS parts, coalesce(array_agg(tid), '{}') AS tids
+      FROM (SELECT part_n, tid FROM taken ORDER BY part_n) AS sorted
 ),
 -- Parts that get another look: of shut lanes, of lanes that gave something, and
--- of those that have nothing to give.
+-- of those that have nothing to give. What is left of one is looked for once:
+-- OFFSET keeps the planner from doing so in every place where it is asked for.
 ended AS MATERIALIZED (
     SELECT tids, queue_number, target, kind, retrying, priority, look_at, again AS next_at, false AS rests
       FROM parts WHERE again IS NOT NULL
@@ -267,11 +285,11 @@ ended AS MATERIALIZED (
            CASE WHEN left_at <= (SELECT now FROM clock) THEN (SELECT now FROM clock) + /*rest*/ ELSE left_at END,
            left_at <= (SELECT now FROM clock)
       FROM (SELECT *, /*left*/ AS left_at
-              FROM (SELECT got.tids, got.queue_number, got.target, got.kind, got.retrying, got.priority, got.look_at,
-                           coalesce((SELECT rows FROM took t WHERE t.lane = got.target AND t.kind = got.kind
-                                        AND t.retrying = got.retrying AND t.priority = got.priority), '{}') AS rows
+              FROM (SELECT got.*, (SELECT t.tids[width_bucket(got.part_n - 1, t.parts) + 1:width_bucket(got.part_n, t.parts)] FROM took t) AS rows
                       FROM got
-                     WHERE NOT found OR target IN (SELECT lane FROM took)) AS p) AS p
+                     WHERE NOT found OR target IN (SELECT lane FROM taken)
+                    OFFSET 0) AS p
+            OFFSET 0) AS p
 ),
 cleared AS (DELETE FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT unnest(tids) FROM ended))),
 looked AS (
@@ -280,7 +298,7 @@ looked AS (
 ),
 told AS MATERIALIZED (
     SELECT set_config('ebb.lanes', (coalesce(nullif(current_setting('ebb.lanes', true), ''), '{}')::text[] || array_agg(DISTINCT lane))::text, true)
-      FROM took
+      FROM taken
 )
 SELECT taken.*, coalesce(taken.lane IN (SELECT target FROM ended WHERE rests), false) FROM taken CROSS JOIN told
 
