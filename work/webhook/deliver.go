@@ -83,7 +83,7 @@ func (s *Service) attempt(ctx context.Context, a *Attempt, to *destination, e *e
 	defer func() { _ = resp.Body.Close() }()
 	a.Status, a.Proto = resp.StatusCode, resp.Proto
 	if resp.StatusCode >= http.StatusOK { // what follows a 101 is no answer
-		err = s.read(a, resp.Body, to)
+		err = s.read(a, answer(req, resp), to)
 	}
 	if f, failed := failure.Response(resp, s.config.Machine.Now()); failed {
 		return &failure.Error{Failure: judge(f)}
