@@ -58,12 +58,12 @@ func check(t *testing.T, c *ebb.Client, id string, want *ebb.Job, n int) {
 		t.Error(err)
 		return
 	}
-	args, queue, policy := fmt.Sprint(n), job.DefaultQueue, "default"
+	args, queue, policy, due := fmt.Sprint(n), job.DefaultQueue, "default", got.EnqueuedAt
 	if want.Kind != "plain" {
-		args, queue, policy = string(want.Args.([]byte)), want.Queue, want.Policy //nolint:forcetypeassert // full gives bytes
-		if !got.DueAt.Equal(want.DueAt) {
-			t.Errorf("%s is due at %s, want %s", want.Kind, got.DueAt, want.DueAt)
-		}
+		args, queue, policy, due = string(want.Args.([]byte)), want.Queue, want.Policy, want.DueAt //nolint:forcetypeassert // full gives bytes
+	}
+	if !got.DueAt.Equal(due) || got.KeyRule != want.KeyRule || (got.Unique == "") != (want.Unique == "") {
+		t.Errorf("enqueued %+v, stored %+v, due at %s", want, got, got.DueAt)
 	}
 	if got.Kind != want.Kind || string(got.Args) != args || got.Queue != queue || got.Policy != policy || got.Priority != want.Priority ||
 		!got.DeadlineAt.Equal(want.DeadlineAt) || got.Target != want.Target || got.Key != want.Key || got.Batch != want.Batch || got.Trace != want.Trace {
