@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -180,6 +181,26 @@ func TestALaneThatMayNotBeClaimedIsNotClaimedFurther(t *testing.T) {
 				t.Errorf("claimed %v", numbersOf(got))
 			}
 		})
+	}
+}
+
+// TestALaneIsClaimedAsAWholeAfterAFailedTurn: what the turn would have taken may
+// stand behind what others took meanwhile.
+func TestALaneIsClaimedAsAWholeAfterAFailedTurn(t *testing.T) {
+	l := newLooker(t, time.Hour)
+	l.add(slices.Repeat([]job.New{{Kind: "mail"}}, 20)...)
+	l.lane(4, 4)
+	if !l.goesFurther() {
+		t.Fatal("the lane is not claimed further")
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	turn := store.Turn{Process: l.process, Lanes: []store.LaneClaim{{Queue: job.DefaultQueue, Kinds: []string{"mail"}, Target: shop, Firsts: 4, Limit: 4}}}
+	if _, err := l.Turn(over, turn); err == nil {
+		t.Fatal("a turn without time was done")
+	}
+	if l.goesFurther() {
+		t.Error("the lane is claimed further")
 	}
 }
 

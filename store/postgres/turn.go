@@ -78,6 +78,9 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 		for _, c := range w.claims {
 			s.scans.forget(c.scan)
 		}
+		if len(w.lanes) > 0 { // another turn may have gone on from behind what this one did not take
+			s.marks.clear()
+		}
 		return store.Turned{}, failed("turn", err)
 	}
 	w.after()
