@@ -18,11 +18,13 @@ import (
 
 // enqueueCopy adds many jobs without keys, in two round trips: one
 // begins and takes the numbers, one copies and commits. Jobs that are not
-// checked yet are while the database works on the first.
-func (s *Store) enqueueCopy(ctx context.Context, b *batch) (answers []store.Enqueued, told bool, err error) {
+// checked yet are while the database works on the first. Others are told by who
+// calls, after the commit: it takes a while to flush, and no other transaction
+// that notifies could commit meanwhile.
+func (s *Store) enqueueCopy(ctx context.Context, b *batch) ([]store.Enqueued, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	defer conn.Release() // one that is left inside a transaction is closed
 	var now time.Time
@@ -45,33 +47,30 @@ func (s *Store) enqueueCopy(ctx context.Context, b *batch) (answers []store.Enqu
 	if b.targeted {
 		first.Queue(statement("look_enqueued"), b.parts()...)
 	}
-	if told = s.wakes.along(); told {
-		first.Queue(notifyStatement, channel, s.wakes.me)
-	}
 	begun := conn.SendBatch(ctx, first)
 	invalid := b.check()
 	c := newCopying(b)
 	if err := begun.Close(); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	if invalid != nil {
 		_, err := conn.Exec(ctx, "ROLLBACK")
-		return nil, false, errors.Join(invalid, err)
+		return nil, errors.Join(invalid, err)
 	}
 	if !b.targeted && len(lanes.limited) > 0 {
 		if _, err := conn.Exec(ctx, statement("look_enqueued"), b.parts()...); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 	}
 	c.number(seqs, now, lanes)
 	if _, err := conn.Conn().PgConn().CopyFrom(ctx, c, c.statement()+"; COMMIT"); err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	answers = make([]store.Enqueued, len(seqs))
+	answers := make([]store.Enqueued, len(seqs))
 	for i, seq := range seqs {
 		answers[i].Seq = seq
 	}
-	return answers, told, nil
+	return answers, nil
 }
 
 // copying is jobs on their way into COPY's binary form, a reader of it. Columns

@@ -42,7 +42,7 @@ func (s *Store) Enqueue(ctx context.Context, now time.Time, jobs []job.New) ([]s
 			return err
 		})
 	case len(jobs) >= copyFrom:
-		answers, told, err = s.enqueueCopy(ctx, b)
+		answers, err = s.enqueueCopy(ctx, b)
 	default:
 		answers, told, err = s.enqueueFew(ctx, b)
 	}
