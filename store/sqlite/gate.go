@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/ebbhq/ebb/store"
@@ -95,30 +93,21 @@ func readGrants(text string) ([]store.Grant, error) {
 // gates reads the rows of the targets, in their order.
 func (c *conn) gates(ctx context.Context, targets []string) ([]store.Gate, error) {
 	list := make([]store.Gate, len(targets))
-	places := make(map[string][]int, len(targets))
 	for i, target := range targets {
-		list[i] = store.Gate{Target: target, Room: store.NoLimit}
-		places[target] = append(places[target], i)
+		list[i].Target, list[i].Room = target, store.NoLimit
 	}
-	distinct := slices.Sorted(maps.Keys(places))
-	err := c.query(ctx, "gates", []any{jsonTexts(distinct)}, func(r row) error {
-		g, err := c.store.readGate(r)
-		for _, i := range places[g.Target] {
-			list[i] = g
-		}
-		return err
+	err := c.query(ctx, "gates", []any{jsonTexts(targets)}, func(r row) error {
+		return c.store.readGate(&list[r.int(0)], r)
 	})
 	return list, err
 }
 
-func (s *Store) readGate(r row) (store.Gate, error) {
-	g := store.Gate{
-		Target: r.text(0), Version: r.int(1), OpenAt: r.at(4), Room: int(r.int(5)), Disabled: r.text(6), Policy: r.text(7),
+func (s *Store) readGate(g *store.Gate, r row) error {
+	g.Version, g.OpenAt, g.Room, g.Disabled, g.Policy = r.int(1), r.at(4), int(r.int(5)), r.text(6), r.text(7)
+	if err := s.gateTexts.Read(g, r.text(2), r.text(3), readGrants); err != nil {
+		return fmt.Errorf("sqlite: gate %q: %w", g.Target, err)
 	}
-	if err := s.gateTexts.Read(&g, r.text(2), r.text(3), readGrants); err != nil {
-		return g, fmt.Errorf("sqlite: gate %q: %w", g.Target, err)
-	}
-	return g, nil
+	return nil
 }
 
 // grantedTo lists the targets of which the process holds permits.

@@ -1,5 +1,6 @@
 -- name: gates
-SELECT g.target, version, state, grants, open_at, room, disabled, policy
+-- Those of the targets ?1, each with its place among them.
+SELECT t.key, version, state, grants, open_at, room, disabled, policy
   FROM json_each(?1) AS t CROSS JOIN ebb_gate AS g ON g.target = t.value
 
 -- name: gate_add
