@@ -50,6 +50,7 @@ func TestJudge(t *testing.T) {
 		"target queue.slow_vs_river measured 3x wanted >= 1x met",
 		"target queue.drain_beside_future_jobs measured 0.92x wanted >= 0.9x met",
 		"target queue.load_under_snapshot measured 0.8x wanted >= 0.9x short",
+		"note queue.load_under_snapshot all of the time 0.96x; fifth by fifth 1x, 1x, 1x, 1x, 0.8x",
 		"note queue.load_under_snapshot River 0.25x",
 		"target sqlite.drain_vs_lean_b measured 0.75x wanted >= 0.6x met",
 		"target sqlite.drain_vs_river measured 8.57x wanted >= 10x short",

@@ -39,7 +39,7 @@ type plan struct {
 }
 
 var (
-	full  = plan{rounds: 3, jobs: 50_000, batch: 5000, slow: 2000, latencies: 300, future: 1_000_000, futureEach: 3, held: 5 * time.Minute, lite: 50_000, liteRiver: 10_000}
+	full  = plan{rounds: 5, jobs: 50_000, batch: 5000, slow: 2000, latencies: 300, future: 1_000_000, futureEach: 3, held: 5 * time.Minute, lite: 50_000, liteRiver: 10_000}
 	quick = plan{rounds: 1, jobs: 10_000, batch: 5000, slow: 500, latencies: 50, future: 100_000, futureEach: 1, held: 10 * time.Second, lite: 10_000, liteRiver: 2000}
 )
 
