@@ -48,7 +48,8 @@ var (
 type Enqueuer interface {
 	// Enqueue adds the jobs in one transaction, all or none, and answers in
 	// their order. A job whose Unique is taken by a live one is not added:
-	// its answer names the living job and has Existing set.
+	// its answer names the living job and has Existing set. The list is the
+	// caller's again when Enqueue has returned.
 	Enqueue(ctx context.Context, now time.Time, jobs []job.New) ([]Enqueued, error)
 	// EnqueueTx is Enqueue inside the caller's transaction: *sql.Tx or, on
 	// PostgreSQL, pgx.Tx. ErrForeignTx says why one cannot be joined.
