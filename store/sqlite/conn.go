@@ -161,11 +161,11 @@ type desk struct {
 	results []byte
 }
 
-// maxDeskRows and maxDeskBytes are what is kept of it; a large turn needs more,
-// but does not come often.
+// maxDeskRows and maxDeskBytes are what is kept of it: as much as turns of a
+// worker with thousands of slots need, some megabytes in all.
 const (
-	maxDeskRows  = 1 << 10
-	maxDeskBytes = 1 << 18
+	maxDeskRows  = 1 << 13
+	maxDeskBytes = 1 << 20
 )
 
 // tidy forgets what the rows held.
