@@ -23,19 +23,23 @@ func Shut(c Config, s State, now time.Time) (until time.Time, shut bool) {
 // ramp and concurrency; Unlimited if none of them limits it. Rate and budget
 // may leave less.
 func Room(c Config, s State, now time.Time) int {
-	l := limit{room: Unlimited}
-	c.holds(&s, &l, s.tick(now))
+	l := c.limitOf(&s, now)
 	if l.held == HeldConcurrency && l.room > 0 && c.PerTarget.Concurrency <= 0 {
 		return Unlimited
 	}
 	return l.room
 }
 
+// limitOf is what pauses, breaker, ramp and concurrency leave.
+func (c *Config) limitOf(s *State, now time.Time) limit {
+	l := limit{room: Unlimited}
+	c.holds(s, &l, s.tick(now))
+	return l
+}
+
 // RoomAfter reports whether there is room after the outcome, and no rate: then
 // a permit that came back by it may be used again in the same instant.
 func (c *Config) RoomAfter(s State, o Outcome, now time.Time) bool {
 	step(c, &s, o, now, 0)
-	l := limit{room: Unlimited}
-	c.holds(&s, &l, s.tick(now))
-	return l.room > 0 && c.every(&s) == 0
+	return c.limitOf(&s, now).room > 0 && c.every(&s) == 0
 }

@@ -150,10 +150,10 @@ func (l *loop) claimNamed(t *turn, now time.Time) {
 // claimOf is how many jobs of a lane a turn claims, how many of them begin at
 // once, and how many slots are free for it.
 func (l *loop) claimOf(n *track, free int, flowing bool, now time.Time) (limit, begin, room int) {
-	idle, left, held := store.NoLimit, store.NoLimit, 1
+	held, left := n.permits(now)
+	idle := store.NoLimit
 	for _, b := range n.booths {
-		idle, left = min(idle, b.idle), min(left, b.room(now))
-		held = max(held, b.firsts+b.retries)
+		idle = min(idle, b.idle)
 	}
 	room = min(max(0, free), left)
 	if n.pace != nil {

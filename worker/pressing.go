@@ -26,8 +26,8 @@ func (l *loop) pressing(now time.Time) bool {
 }
 
 // wanting reports whether slots are free for work of lanes to which a turn of
-// its own would help: lanes to discover, permits to carve. What lanes have more
-// of waits: two turns that each bring half of it cost twice as much.
+// its own would help: lanes to discover, permits to carve, or plenty to claim.
+// Less than that waits: two turns that each bring half of it cost twice as much.
 func (l *loop) wanting(now time.Time) bool {
 	la := l.lanes
 	if l.laneRoom(now) <= 0 {
@@ -67,13 +67,19 @@ func (l *loop) flowing(now time.Time) bool {
 	return sum >= l.bulk()
 }
 
-// worth is how many starts of the lane the permits of this process and those
-// that its gates seem to have left allow at once.
-func (n *track) worth(now time.Time) int {
-	left, held := store.NoLimit, 1
+// permits returns how many the process holds for the lane's work, and how many
+// more its gates seem to have left.
+func (n *track) permits(now time.Time) (held, left int) {
+	held, left = 1, store.NoLimit
 	for _, b := range n.booths {
-		left, held = min(left, b.room(now)), max(held, b.firsts+b.retries)
+		held, left = max(held, b.firsts+b.retries), min(left, b.room(now))
 	}
+	return held, left
+}
+
+// worth is how many starts of the lane those allow at once.
+func (n *track) worth(now time.Time) int {
+	held, left := n.permits(now)
 	return held + left
 }
 
