@@ -11,7 +11,8 @@ import (
 // costs much to walk there from the start, over what an old snapshot keeps from
 // being removed, a list begins there instead, or where claims of this process
 // have come to since, if they had left nothing behind. A walk from the start
-// gets one part in headShare of the time. What others put before that place
+// gets one part in headShare of the time, until a look of a claim is no longer
+// dear (scan.go): it grows with all that dies meanwhile. What others put before that place
 // meanwhile (a late commit, a kind that nobody here claims) is not told as the
 // queue's earliest until then; claims find it by ways of their own.
 type heads struct {
@@ -26,7 +27,7 @@ type head struct {
 	left [levels]bool // claims had gone on and left it there
 }
 
-const headShare = 100
+const headShare = 1000
 
 // listing is the way of one list.
 type listing struct {

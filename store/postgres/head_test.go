@@ -14,7 +14,8 @@ import (
 func at(t time.Time) instants { return slices.Repeat(instants{micros(t)}, levels) }
 
 // TestADearListBeginsAtTheHeads: where the walk to the first jobs is dear, it
-// is taken from the start one hundredth of the time.
+// is taken from the start one thousandth of the time, or when a claim's look has
+// become cheap.
 func TestADearListBeginsAtTheHeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := scans{every: time.Second}
@@ -38,11 +39,17 @@ func TestADearListBeginsAtTheHeads(t *testing.T) {
 		list(at(early))
 		s.lowerAll(place{due: early.Add(-time.Hour)})
 		list(at(early.Add(-time.Hour)))
-		pass(99 * time.Second)
+		pass(999 * time.Second)
 		list(at(early.Add(-time.Hour)))
 		pass(time.Second)
 		list(nil)
 		list(at(early.Add(-time.Hour))) // one walk at a time
+		s.end(s.begin("q", nil), claimed(0, 1, early), true, early, 2*dear)
+		if s.looked(s.lanes["q\x00"], nil, 2*dear, nil); s.list().whole {
+			t.Error("walks from the start while looks are dear")
+		}
+		s.looked(s.lanes["q\x00"], nil, dear, nil)
+		list(nil)
 	})
 }
 

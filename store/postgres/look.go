@@ -48,7 +48,8 @@ func (s *scans) looked(l *lane, found map[int]place, took time.Duration, err err
 	if err != nil { // it may have ended early
 		took = max(took, l.cost)
 	}
-	l.looking, l.awaited, l.sweptAt, l.cost = false, false, time.Now(), took
+	l.looking = false
+	s.swept(l, took)
 	for p, at := range found {
 		l.lowered++
 		if before := (place{due: at.due, seq: at.seq - 1}); before.compare(l.at[p]) < 0 {

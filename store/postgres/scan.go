@@ -24,12 +24,14 @@ import (
 // dear, both wait: a claim that finds too little owes a look to the next, so
 // that a job that comes into an idle queue does not wait for it, and wakes its
 // worker for that; and all looks may take one part in sweepShare of the time.
-// A look that would keep a turn waiting is taken beside it (look.go).
+// A look that would keep a turn waiting is taken beside it (look.go), in one
+// part in besideShare of the time: what it reads, others have to read again.
 //
 // A claim with a now of its own always looks at everything: its clock says
 // nothing about what others have committed.
 const (
-	sweepShare = 20
+	sweepShare  = 20
+	besideShare = 40
 	// cheap is a look that may be taken at any time. A dearer one would be
 	// noticed by a job that starts in an idle queue: it waits for its share.
 	cheap = 250 * time.Microsecond
@@ -146,10 +148,23 @@ func (s *scans) begin(queue string, kinds []string) *scanned {
 
 // rest is how long no look is taken after the last one.
 func (l *lane) rest() time.Duration {
-	if l.cost <= cheap {
+	switch {
+	case l.cost <= cheap:
 		return 0
+	case l.cost <= dear:
+		return sweepShare * l.cost
+	default:
+		return besideShare * l.cost
 	}
-	return sweepShare * l.cost
+}
+
+// swept remembers a look at everything. One that is no longer dear says that
+// what was dead is gone: lists may walk from the start again.
+func (s *scans) swept(l *lane, took time.Duration) {
+	if l.cost > dear && took <= dear {
+		s.heads.cost = 0
+	}
+	l.sweptAt, l.cost, l.awaited = time.Now(), took, false
 }
 
 // mayLook returns how long it is until a look may be taken.
@@ -179,7 +194,7 @@ func (s *scans) end(c *scanned, jobs []job.Job, full bool, now time.Time, took t
 		again = max(l.mayLook(), cheap)
 	}
 	if c.whole || c.behind && !full {
-		l.sweptAt, l.cost, l.awaited = time.Now(), took, false
+		s.swept(l, took)
 	}
 	if l.lowered != c.lowered {
 		return again

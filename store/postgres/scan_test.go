@@ -153,9 +153,9 @@ func TestADearLookIsRareAndBesideTheTurns(t *testing.T) {
 		s := scans{every: time.Second}
 		now := time.Now()
 		s.end(s.begin("q", nil), claimed(0, 5, now), true, now, 5*time.Second)
-		pass(99 * time.Second)
+		pass(199 * time.Second)
 		if c := s.begin("q", nil); c.whole || c.behind || c.beside {
-			t.Error("a look that takes 5 s was repeated within 100 s")
+			t.Error("a look that takes 5 s was repeated within 200 s")
 		}
 		pass(time.Second)
 		c := s.begin("q", nil)
@@ -172,7 +172,7 @@ func TestADearLookIsRareAndBesideTheTurns(t *testing.T) {
 		if next := s.begin("q", nil); next.beside || next.ranges.lowAt[0] != micros(now.Add(-time.Hour)) || next.ranges.lowSeq[0] != 2 {
 			t.Errorf("after a job was found: %+v, want a claim that begins just before it", next)
 		}
-		pass(80 * time.Second)
+		pass(160 * time.Second)
 		if c = s.begin("q", nil); !c.beside {
 			t.Error("the cost of the look beside the turns does not count")
 		}
@@ -180,7 +180,7 @@ func TestADearLookIsRareAndBesideTheTurns(t *testing.T) {
 		if c.lane.cost != 4*time.Second {
 			t.Errorf("a look that failed after 1 ms is taken to cost %s", c.lane.cost)
 		}
-		pass(80 * time.Second)
+		pass(160 * time.Second)
 		s.looked(s.begin("q", nil).lane, nil, 100*time.Microsecond, nil)
 		pass(time.Second)
 		if c := s.begin("q", nil); !c.whole {
