@@ -169,7 +169,7 @@ func (l *loop) claimOf(n *track, free int, flowing bool, now time.Time) (limit, 
 		limit = n.ahead(worth)
 		return limit, limit, room
 	case ours: // what runs now will have ended when the claim comes back
-		limit = max(limit, min(2*worth-n.active, worth+2*n.ended))
+		limit = max(limit, min(fedAhead*worth-n.active, worth+2*n.ended))
 	}
 	limit -= len(n.runs) + n.asking
 	return limit, min(limit, soon), room

@@ -55,7 +55,7 @@ func (l *loop) bulk() int { return max(l.part(), leastBulk) }
 // as may run at once: the store is at work on one while the answer of the other
 // is taken in.
 func (l *loop) flowing(now time.Time) bool {
-	if !l.lanes.busy() {
+	if !l.lanes.busy() || len(l.lanes.order)*l.part() < l.bulk() {
 		return false
 	}
 	sum := 0
@@ -119,11 +119,13 @@ func (r *run) calm() bool {
 }
 
 // Results of lanes gather where manyEnds or more come back during one turn, and
-// none waits for others longer than gatherLanes. Machine time.
+// none waits for others longer than gatherLanes, machine time. There no more of
+// a lane is in hand or asked for than fedAhead times what may run at once.
 const (
 	manyEnds    = 4
 	gatherLanes = 3 * time.Millisecond
 	leastBulk   = 1000
+	fedAhead    = 3
 )
 
 // busy reports whether starts end faster than turns.

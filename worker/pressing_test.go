@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -37,19 +38,22 @@ func (s *slow) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 // TestLanesAreFedAhead: where starts end faster than turns, work is in hand for
 // whoever ends while a turn is under way, and results go together: slots are
 // hardly ever empty, and turns are few. Where turns take so long that all of it
-// ends, none waits for results of what the last one brought.
+// ends, none waits for results of what the last one brought. Never is more of a
+// target in hand than fedAhead allows.
 func TestLanesAreFedAhead(t *testing.T) {
 	for _, tc := range []struct {
 		turn, handler time.Duration
 		share         float64 // of what the slots could do, at least
 	}{
-		{time.Millisecond, time.Millisecond, 0.8},
-		{4 * time.Millisecond, 1600 * time.Microsecond, 0.68},
+		{time.Millisecond, time.Millisecond, 0.85},
+		{4 * time.Millisecond, 1600 * time.Microsecond, 0.8},
+		{2 * time.Millisecond, 600 * time.Microsecond, 0.65},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			const jobs, slots, targets, limit = 4000, 20, 10, 4
-			s := &slow{Store: newStore(), each: tc.turn}
+			s := &hands{slow: slow{Store: newStore(), each: tc.turn}, inHand: map[string]int{}}
 			var g gauge
+			work := g.handler(tc.handler)
 			for i := range jobs {
 				enqueue(t, s, job.New{Kind: "k", Policy: "p", Target: fmt.Sprint(i % targets)})
 			}
@@ -58,13 +62,15 @@ func TestLanesAreFedAhead(t *testing.T) {
 				Policies: []policy.Policy{calling("p", func(p *policy.Policy) {
 					p.Concurrency, p.PerTarget.Concurrency = slots, limit
 				})},
-				Handlers: map[string]Handler{"k": g.handler(tc.handler)},
+				Handlers: map[string]Handler{"k": func(ctx context.Context, t *Task) error {
+					return errors.Join(work(ctx, t), s.end(ctx, t))
+				}},
 			})
 			if err := r.Quiet(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if n := g.total.Load(); n != jobs || g.most.Load() > slots {
-				t.Errorf("%d starts, %d at once; want %d, at most %d", n, g.most.Load(), jobs, slots)
+			if n := g.total.Load(); n != jobs || g.most.Load() > slots || s.mostHand > fedAhead*limit {
+				t.Errorf("%d starts, %d at once, %d of a target in hand; want %d, at most %d, at most %d", n, g.most.Load(), s.mostHand, jobs, slots, fedAhead*limit)
 			}
 			share := float64(jobs/slots*tc.handler) / float64(time.Since(began))
 			t.Logf("turns of %s, handlers of %s: %.2f of what the slots could do, in %d turns", tc.turn, tc.handler, share, s.turns.Load())
