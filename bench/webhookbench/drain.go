@@ -44,14 +44,11 @@ func (c *cost) each(n int) string {
 // each database. The profile has the last drain and nothing else.
 func drainOnly(ctx context.Context, databases []database, to *receiver, n int, profile string) error {
 	before := costNow()
-	rate, err := bare(ctx, to, "", n)
+	rate, err := aside(ctx, to, "", n)
 	if err != nil {
-		return fmt.Errorf("bare loop: %w", err)
-	}
-	command.Progress("bare loop: %s a second, %s", report.Number(rate), before.each(n))
-	if _, err := to.taken(ctx); err != nil {
 		return err
 	}
+	command.Progress("bare loop: %s a second, %s", report.Number(rate), before.each(n))
 	for _, d := range databases {
 		if err := drainOn(ctx, d, to, n, profile); err != nil {
 			return err

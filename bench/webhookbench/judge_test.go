@@ -6,11 +6,18 @@ import (
 )
 
 func TestReport(t *testing.T) {
+	slow := func(rates ...float64) pairs { return pairs{rates, []float64{10, 10, 10}} }
 	b := &bench{
-		plan: quick, bare: []float64{100, 300, 200}, slow: []float64{10, 10, 10}, order: []string{"SQLite", "PostgreSQL"},
+		plan: quick, order: []string{"SQLite", "PostgreSQL"},
 		found: map[string]*result{
-			"SQLite":     {drains: []float64{110, 90, 100}, slow: []float64{9, 8, 10}, ages: [][]float64{{1, 2, 3, 4}, {2, 3, 4, 60}, {1, 1, 1, 5}}},
-			"PostgreSQL": {drains: []float64{98, 98, 98}, slow: []float64{4, 4, 4}, ages: [][]float64{{70, 70}, {70, 70}, {70, 70}}},
+			"SQLite": {
+				drains: pairs{[]float64{110, 90, 100}, []float64{200, 300, 200}}, // 0.55, 0.3, 0.5
+				slow:   slow(9, 8, 10), ages: [][]float64{{1, 2, 3, 4}, {2, 3, 4, 60}, {1, 1, 1, 5}},
+			},
+			"PostgreSQL": {
+				drains: pairs{[]float64{98, 98, 98}, []float64{200, 100, 300}},
+				slow:   slow(4, 4, 4), ages: [][]float64{{70, 70}, {70, 70}, {70, 70}},
+			},
 		},
 	}
 	text, targets := b.report()
@@ -26,7 +33,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("no line %q in\n%s", want, targets)
 		}
 	}
-	if targets.Short() != 3 || !strings.Contains(text, "| bare Go client loop |") {
+	if targets.Short() != 3 || !strings.Contains(text, "| the bare Go client loop |") {
 		t.Errorf("%d short in\n%s", targets.Short(), text)
 	}
 }

@@ -21,15 +21,16 @@ import (
 // plan is how much is measured.
 type plan struct {
 	rounds     int
-	deliveries int // of one drain, and of the bare loop
+	deliveries int // of one drain, and of the bare loop before and after it
 	slow       int // the same of endpoints that take their time
 	rate       int // events a second
 	events     int // at that rate
+	paced      int // rounds with those
 }
 
 var (
-	full  = plan{rounds: 3, deliveries: 20_000, slow: 6000, rate: 200, events: 2000}
-	quick = plan{rounds: 1, deliveries: 4000, slow: 1000, rate: 200, events: 600}
+	full  = plan{rounds: 7, deliveries: 20_000, slow: 6000, rate: 200, events: 2000, paced: 3}
+	quick = plan{rounds: 1, deliveries: 4000, slow: 1000, rate: 200, events: 600, paced: 1}
 )
 
 func main() { command.Main("webhookbench", run) }
@@ -76,18 +77,20 @@ func run(ctx context.Context) (err error) {
 type bench struct {
 	plan   plan
 	before string // load average
-	bare   []float64
-	slow   []float64 // the bare loop to endpoints that take their time
 	found  map[string]*result
 	order  []string // of the databases
 }
 
 // result is what one database reached.
 type result struct {
-	drains []float64   // deliveries a second, by round
-	slow   []float64   // the same, to endpoints that take their time
+	drains pairs
+	slow   pairs       // to endpoints that take their time
 	ages   [][]float64 // ms from enqueue to receipt, by round
 }
+
+// pairs are deliveries a second, by round, each with those of the bare loop
+// around it: a machine is not as fast a minute later.
+type pairs struct{ ebb, bare []float64 }
 
 // database gives out empty ones as URLs.
 type database struct {
@@ -112,9 +115,6 @@ func stage(ctx context.Context, dir string, names []string, do func(databases []
 
 func (b *bench) measure(ctx context.Context, databases []database, to *receiver) error {
 	for round := range b.plan.rounds {
-		if err := b.bareRound(ctx, to, round); err != nil {
-			return err
-		}
 		for _, d := range databases {
 			if err := b.round(ctx, d, to, round); err != nil {
 				return fmt.Errorf("%s: %w", d.name, err)
@@ -152,21 +152,6 @@ func open(ctx context.Context, dir string, names []string) (list []database, end
 	return list, end, nil
 }
 
-func (b *bench) bareRound(ctx context.Context, to *receiver, round int) error {
-	rate, err := bare(ctx, to, "", b.plan.deliveries)
-	if err != nil {
-		return fmt.Errorf("bare loop: %w", err)
-	}
-	patiently, err := bare(ctx, to, slowPath, b.plan.slow)
-	if err != nil {
-		return fmt.Errorf("bare loop: %w", err)
-	}
-	b.bare, b.slow = append(b.bare, rate), append(b.slow, patiently)
-	command.Progress("round %d: bare loop: %s a second, of %s each %s", round+1, report.Number(rate), slow, report.Number(patiently))
-	_, err = to.taken(ctx)
-	return err
-}
-
 func (b *bench) round(ctx context.Context, d database, to *receiver, round int) (err error) {
 	r := b.found[d.name]
 	if r == nil {
@@ -183,13 +168,15 @@ func (b *bench) round(ctx context.Context, d database, to *receiver, round int) 
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	rate, err := s.drain(ctx, to, everybody, b.plan.deliveries)
-	if err != nil {
+	if err := s.compare(ctx, to, everybody, "", b.plan.deliveries, &r.drains); err != nil {
 		return err
 	}
-	patiently, err := s.drain(ctx, to, patient, b.plan.slow)
-	if err != nil {
+	if err := s.compare(ctx, to, patient, slowPath, b.plan.slow, &r.slow); err != nil {
 		return err
+	}
+	command.Progress("round %d: %s: %s, to endpoints of %s %s", round+1, d.name, r.drains.last(), slow, r.slow.last())
+	if round >= b.plan.paced {
+		return nil
 	}
 	if err := s.trickle(ctx, b.plan.rate, b.plan.events); err != nil {
 		return err
@@ -198,8 +185,14 @@ func (b *bench) round(ctx context.Context, d database, to *receiver, round int) 
 	if err != nil || len(ages) != b.plan.events {
 		return errors.Join(err, fmt.Errorf("received %d of %d", len(ages), b.plan.events))
 	}
-	r.drains, r.slow, r.ages = append(r.drains, rate), append(r.slow, patiently), append(r.ages, ages)
-	command.Progress("round %d: %s: %s a second, of %s each %s; at %d/s p50 %s ms, p95 %s ms", round+1, d.name, report.Number(rate), slow, report.Number(patiently), b.plan.rate,
+	r.ages = append(r.ages, ages)
+	command.Progress("round %d: %s: at %d/s p50 %s ms, p95 %s ms", round+1, d.name, b.plan.rate,
 		report.Number(report.Quantile(ages, 0.5)), report.Number(report.Quantile(ages, 0.95)))
 	return nil
+}
+
+// last tells the last of them.
+func (p *pairs) last() string {
+	n := len(p.ebb) - 1
+	return fmt.Sprintf("%s a second, the bare loop %s", report.Number(p.ebb[n]), report.Number(p.bare[n]))
 }

@@ -143,13 +143,32 @@ func (s *sender) run(ctx context.Context) (w *worker.Worker, stop func() error, 
 	return w, func() error { w.Stop(); return <-ended }, nil
 }
 
-// drain fills the queue and delivers it all: the time ends when every outcome
-// is in the database. The receiver tells whether all have come.
-func (s *sender) drain(ctx context.Context, to *receiver, owner string, n int) (perSecond float64, err error) {
+// compare fills the queue, then delivers it all between two runs of the bare
+// loop.
+func (s *sender) compare(ctx context.Context, to *receiver, owner, path string, n int, found *pairs) error {
 	if err := s.fill(ctx, owner, n); err != nil {
-		return 0, err
+		return err
 	}
-	return s.empty(ctx, to, n)
+	before, err := aside(ctx, to, path, n)
+	if err != nil {
+		return err
+	}
+	rate, err := s.empty(ctx, to, n)
+	if err != nil {
+		return err
+	}
+	after, err := aside(ctx, to, path, n)
+	found.ebb, found.bare = append(found.ebb, rate), append(found.bare, (before+after)/2)
+	return err
+}
+
+// aside runs the bare loop and lets the receiver forget it.
+func aside(ctx context.Context, to *receiver, path string, n int) (perSecond float64, err error) {
+	if perSecond, err = bare(ctx, to, path, n); err != nil {
+		return 0, fmt.Errorf("bare loop: %w", err)
+	}
+	_, err = to.taken(ctx)
+	return perSecond, err
 }
 
 func (s *sender) fill(ctx context.Context, owner string, n int) error {
@@ -161,6 +180,8 @@ func (s *sender) fill(ctx context.Context, owner string, n int) error {
 	return nil
 }
 
+// empty delivers all: the time ends when every outcome is in the database. The
+// receiver tells whether all have come.
 func (s *sender) empty(ctx context.Context, to *receiver, n int) (perSecond float64, err error) {
 	begin := time.Now()
 	w, stop, err := s.run(ctx)
