@@ -88,18 +88,23 @@ func (b *settling) succeed(like success, list []*store.Settle) error {
 	}
 	b.desk.numbers, b.desk.results = numbers, results
 	h := like.history
-	name, args := "done_alike", []any{
-		numbers, micros(b.instant()), like.epoch,
+	args := []any{
+		micros(b.instant()), like.epoch,
 		number(h.Starts), number(h.Attempts), number(h.Waits), number(h.Idle), number(h.Crashes), freeText(h.Free), number(h.LastDelay),
 		int64(like.start), b.process, orNull(store.Text(like.heldBy)), number(like.held), orNull(like.version), number(h.Held),
 	}
+	name, width := "done_alike", 3*numberWidth
 	if like.results {
-		name, args = "done_alike_results", append(args, results)
+		name, width, args = "done_alike_results", 5*numberWidth, append(args, results)
 	}
-	if err := b.runFor(name, seqs, args...); err != nil {
-		return err
+	for _, part := range b.inStretches(seqs) {
+		n := width * len(part)
+		if err := b.runFor(name, part, append([]any{numbers[:n]}, args...)...); err != nil {
+			return err
+		}
+		numbers = numbers[n:]
 	}
-	return b.runFor("job_end", seqs)
+	return b.runForEach("job_end", seqs)
 }
 
 // again lets a group of jobs wait for their next start.
@@ -114,7 +119,18 @@ func (b *settling) again(like setback, list []*store.Settle) error {
 		numbers = appendPadded(numbers, int64(st.Attempt.Delay))
 		numbers = appendInstants(numbers, store.Due(b.now, st.Delay))
 	}
-	h := like.history
+	for _, part := range b.inStretches(seqs) {
+		n := 5 * numberWidth * len(part)
+		if err := b.againPart(&like, part, numbers[:n]); err != nil {
+			return err
+		}
+		numbers = numbers[n:]
+	}
+	return nil
+}
+
+func (b *settling) againPart(like *setback, seqs []int64, numbers []byte) error {
+	h := &like.history
 	class, fault := className(like.class), orNull(store.Text(like.err))
 	err := b.runFor(
 		"again_alike", seqs, numbers, like.epoch,

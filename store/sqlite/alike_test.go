@@ -81,59 +81,84 @@ func TestOddLeaseAmongMany(t *testing.T) {
 	}
 }
 
-// Numbers with gaps between them are noted once for all statements of a turn:
-// each start keeps its own instants, in whatever order they are told, and what
-// is not named stays. Two turns, so that a note is replaced.
+// Numbers with gaps between them are noted once for all statements of a turn, or
+// told of run by run where these are long: each start keeps its own instants, in
+// whatever order they are told, and what is not named stays. Two turns, so that a
+// note is replaced.
 func TestScatteredStarts(t *testing.T) {
-	const n = 200
-	for _, to := range []job.State{job.Succeeded, job.Queued} {
-		t.Run(string(to), func(t *testing.T) {
-			s := open(t)
-			process, settles := someHeld(t, s, n)
-			for i := range settles {
-				a := settles[i].Attempt
-				settles[i].To, a.OK, a.EndedAt = to, to == job.Succeeded, t0.Add(time.Duration(settles[i].Seq)*time.Millisecond)
+	const n = 400
+	for _, c := range []struct {
+		name string
+		turn func(i int) int // in which a start is settled; none but 0 and 1 is
+	}{
+		{"scattered", func(i int) int { return i % 3 }},
+		{"runs", func(i int) int {
+			if i%100 == 99 {
+				return 2
 			}
-			slices.Reverse(settles)
-			third := func(from int) (some []store.Settle) {
-				for i := from; i < n; i += 3 {
-					some = append(some, settles[i])
+			return i / (n / 2)
+		}},
+		{"runs, then scattered", func(i int) int {
+			switch {
+			case i < n/2 && i != 100:
+				return 0
+			case i < n/2:
+				return 2
+			}
+			return 1 + i%2
+		}},
+	} {
+		for _, to := range []job.State{job.Succeeded, job.Queued} {
+			t.Run(c.name+" "+string(to), func(t *testing.T) {
+				s := open(t)
+				process, settles := someHeld(t, s, n)
+				for i := range settles {
+					a := settles[i].Attempt
+					settles[i].To, a.OK, a.EndedAt = to, to == job.Succeeded, t0.Add(time.Duration(settles[i].Seq)*time.Millisecond)
 				}
-				return some
-			}
-			for _, some := range [][]store.Settle{third(0), third(1)} {
-				answer, err := s.Turn(t.Context(), store.Turn{Process: process, Now: t0.Add(time.Second), Settles: some})
-				if err != nil || slices.Contains(answer.Settled, false) {
-					t.Fatalf("settled %v: %v; want all", answer.Settled, err)
+				var turns [3][]store.Settle
+				for i := range settles {
+					turns[c.turn(i)] = append(turns[c.turn(i)], settles[i])
 				}
-			}
-			for i, st := range settles {
-				ledger, err := s.Attempts(t.Context(), st.Seq)
-				switch {
-				case err != nil:
-					t.Fatal(err)
-				case i%3 == 2 && len(ledger) != 0:
-					t.Errorf("job %d was not settled and has %d starts", st.Seq, len(ledger))
-				case i%3 != 2 && (len(ledger) != 1 || !ledger[0].EndedAt.Equal(st.Attempt.EndedAt)):
-					t.Errorf("job %d: got %+v, want one start until %v", st.Seq, ledger, st.Attempt.EndedAt)
+				for _, some := range turns[:2] {
+					slices.Reverse(some)
+					answer, err := s.Turn(t.Context(), store.Turn{Process: process, Now: t0.Add(time.Second), Settles: some})
+					if err != nil || slices.Contains(answer.Settled, false) {
+						t.Fatalf("settled %v: %v; want all", answer.Settled, err)
+					}
 				}
-			}
-			running, err := s.List(t.Context(), store.Filter{State: job.Running}, store.Page{Limit: n})
-			if err != nil || len(running) != n/3 {
-				t.Errorf("%d jobs run: %v; want %d", len(running), err, n/3)
-			}
-		})
+				running, err := s.List(t.Context(), store.Filter{State: job.Running}, store.Page{Limit: n})
+				if err != nil || len(running) != len(turns[2]) {
+					t.Errorf("%d are left running: %v; want %d", len(running), err, len(turns[2]))
+				}
+				for i, st := range settles {
+					ledger, err := s.Attempts(t.Context(), st.Seq)
+					switch settled := c.turn(i) < 2; {
+					case err != nil:
+						t.Fatal(err)
+					case !settled && len(ledger) != 0:
+						t.Errorf("job %d was not settled and has %d starts", st.Seq, len(ledger))
+					case settled && (len(ledger) != 1 || !ledger[0].EndedAt.Equal(st.Attempt.EndedAt)):
+						t.Errorf("job %d: got %+v, want one start until %v", st.Seq, ledger, st.Attempt.EndedAt)
+					}
+				}
+			})
+		}
 	}
 }
 
 // Starts that ended alike but for their results are written together, and each
 // keeps its own, byte by byte; those without stay without.
 func TestResultsOfStartsAlike(t *testing.T) {
-	for _, n := range []int{3, 7, 200} { // one by one, together, noted
+	for _, c := range []struct{ n, run, some int }{
+		{3, 1, 3}, {7, 1, 3}, {200, 1, 3}, // one by one, together, noted
+		{600, 100, 600}, // run by run
+	} {
+		n := c.n
 		s := open(t)
 		process, settles := someHeld(t, s, n)
 		for i := range settles {
-			if i%3 > 0 {
+			if i%c.some > 0 {
 				settles[i].Result = bytes.Repeat([]byte{0, 0xff, byte(i), '\''}, 1+i%5)
 			}
 		}
@@ -141,8 +166,10 @@ func TestResultsOfStartsAlike(t *testing.T) {
 		slices.Reverse(scattered)
 		for from := range 2 { // with gaps between them
 			var some []store.Settle
-			for i := from; i < n; i += 2 {
-				some = append(some, scattered[i])
+			for i := range n {
+				if i/c.run%2 == from {
+					some = append(some, scattered[i])
+				}
 			}
 			answer, err := s.Turn(t.Context(), store.Turn{Process: process, Now: t0.Add(time.Second), Settles: some})
 			if err != nil || slices.Contains(answer.Settled, false) {

@@ -122,13 +122,42 @@ func forSeqs(name string, seqs []int64) (form string, args []any) {
 // isRun reports whether numbers, each there once, leave no gap.
 func isRun(seqs []int64) bool { return slices.Max(seqs)-slices.Min(seqs) == int64(len(seqs)-1) }
 
-// minNoted is from how many rows on a note is worth its writing.
-const minNoted = 32
+// minNoted is from how many rows on a note is worth its writing. Where runs of
+// minStretch rows on average are, each of them is told of by itself instead.
+const (
+	minNoted   = 32
+	minStretch = 64
+)
+
+// stretches returns the runs of numbers in rising order, if they are few.
+func stretches(seqs []int64) (list [][]int64) {
+	first := 0
+	for i := 1; i <= len(seqs); i++ {
+		if i < len(seqs) && seqs[i] == seqs[i-1]+1 {
+			continue
+		}
+		if list, first = append(list, seqs[first:i]), i; len(list)*minStretch > len(seqs) {
+			return nil
+		}
+	}
+	return list
+}
+
+// inStretches returns the parts of the rows, in rising order, that a statement
+// is best run for: all of them, or each run by itself.
+func (t *tx) inStretches(seqs []int64) [][]int64 {
+	if t.noted == nil {
+		if list := stretches(seqs); list != nil {
+			return list
+		}
+	}
+	return [][]int64{seqs}
+}
 
 // note writes scattered numbers down, in rising order and each there once, if
 // several statements are about them: an array is parsed and sorted by each.
 func (t *tx) note(seqs []int64) error {
-	if len(seqs) < minNoted || isRun(seqs) {
+	if len(seqs) < minNoted || isRun(seqs) || stretches(seqs) != nil {
 		return nil
 	}
 	for _, name := range []string{"note_table", "unnote"} { // a transaction that failed took the table with it
@@ -155,6 +184,16 @@ func (t *tx) forNoted(name string, seqs []int64) (form string, args []any) {
 func (t *tx) runFor(name string, seqs []int64, args ...any) error {
 	_, err := t.runForN(name, seqs, args...)
 	return err
+}
+
+// runForEach is runFor for rows in rising order, stretch by stretch.
+func (t *tx) runForEach(name string, seqs []int64, args ...any) error {
+	for _, part := range t.inStretches(seqs) {
+		if err := t.runFor(name, part, args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // runForN is runFor that tells how many rows were changed.

@@ -153,12 +153,20 @@ func (t *tx) held(process int64, refs []store.Ref) (*leases, error) {
 // says different things, or the process does not hold them all. A start that
 // nobody interfered with costs no row of an answer.
 func (t *tx) heldAlike(process int64, seqs []int64) (*lease, error) {
-	name, args := t.forNoted("held_alike", seqs)
-	r, err := t.one(t.ctx, name, append(args, process)...)
-	if err != nil || r.int(0) != int64(len(seqs)) || r.int(1) != r.int(2) || r.text(3) != r.text(4) || r[5] != int64(0) {
-		return nil, err
+	var all *lease
+	for _, part := range t.inStretches(seqs) {
+		name, args := t.forNoted("held_alike", part)
+		r, err := t.one(t.ctx, name, append(args, process)...)
+		if err != nil || r.int(0) != int64(len(part)) || r.int(1) != r.int(2) || r.text(3) != r.text(4) || r[5] != int64(0) {
+			return nil, err
+		}
+		if one := (lease{epoch: r.int(1), queue: r.text(3)}); all == nil {
+			all = &one
+		} else if *all != one {
+			return nil, nil
+		}
 	}
-	return &lease{epoch: r.int(1), queue: r.text(3)}, nil
+	return all, nil
 }
 
 // of returns the lease if it is held under exactly this epoch.
@@ -301,7 +309,7 @@ func (e *ending) wait(queue string, seq int64) {
 func (e *ending) finish() error {
 	if len(e.ended) > 0 {
 		slices.Sort(e.ended)
-		if err := e.runFor("lease_end", e.ended); err != nil {
+		if err := e.runForEach("lease_end", e.ended); err != nil {
 			return err
 		}
 	}
