@@ -21,7 +21,7 @@ import (
 // plan is how much is measured.
 type plan struct {
 	rounds     int
-	deliveries int // of one drain, and of the bare loop before and after it
+	deliveries int // of one drain, and of the bare loop before and after it; many, so that the begin weighs little
 	slow       int // the same of endpoints that take their time
 	rate       int // events a second
 	events     int // at that rate
@@ -29,7 +29,7 @@ type plan struct {
 }
 
 var (
-	full  = plan{rounds: 7, deliveries: 20_000, slow: 6000, rate: 200, events: 2000, paced: 3}
+	full  = plan{rounds: 7, deliveries: 40_000, slow: 3000, rate: 200, events: 2000, paced: 3}
 	quick = plan{rounds: 1, deliveries: 4000, slow: 1000, rate: 200, events: 600, paced: 1}
 )
 
