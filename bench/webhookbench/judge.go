@@ -33,11 +33,11 @@ func (p *pairs) share() float64 {
 
 // report is the table and the verdicts.
 func (b *bench) report() (string, *report.Targets) {
-	table := report.Table{Head: []string{"Ebb on", "deliveries a second", "the bare Go client loop", "share", fmt.Sprintf("to endpoints of %s", slow), "the bare loop", "share", "p50, ms", "p95, ms", "p99, ms"}}
+	table := report.Table{Head: []string{"sender", "deliveries a second", "the bare Go client loop", "share", fmt.Sprintf("to endpoints of %s", slow), "the bare loop", "share", "p50, ms", "p95, ms", "p99, ms"}}
 	var targets report.Targets
 	for _, name := range b.order {
 		r, id := b.found[name], strings.ToLower(name)
-		table.Add(name, report.Number(report.Median(r.drains.ebb)), report.Number(report.Median(r.drains.bare)), report.Number(r.drains.share()),
+		table.Add("Ebb on "+name, report.Number(report.Median(r.drains.ebb)), report.Number(report.Median(r.drains.bare)), report.Number(r.drains.share()),
 			report.Number(report.Median(r.slow.ebb)), report.Number(report.Median(r.slow.bare)), report.Number(r.slow.share()),
 			report.Number(r.age(0.5)), report.Number(r.age(0.95)), report.Number(r.age(0.99)))
 		targets.AtLeast("webhook.deliver."+id, r.drains.share(), leastShare, "x")

@@ -19,7 +19,7 @@ var measures = []struct{ what, sqlite, postgres string }{
 	{"jobs taken in over HTTP, one a request", `on sqlite takes in ([\d,]+) jobs/s, 1 a request`, `on postgres takes in ([\d,]+) jobs/s, 1 a request`},
 	{"jobs taken in over HTTP, a hundred a request", `on sqlite takes in ([\d,]+) jobs/s, 100 a request`, `on postgres takes in ([\d,]+) jobs/s, 100 a request`},
 	{"webhooks delivered, endpoints that answer at once", `Ebb on SQLite +\| +([\d,]+)`, `Ebb on PostgreSQL +\| +([\d,]+)`},
-	{"webhooks delivered, endpoints that answer after 10 ms", `Ebb on SQLite +\| +[\d,]+ \| +[\d.]+ \| +([\d,]+)`, `Ebb on PostgreSQL +\| +[\d,]+ \| +[\d.]+ \| +([\d,]+)`},
+	{"webhooks delivered, endpoints that answer after 10 ms", `Ebb on SQLite +\| +[\d,]+ \| +[\d,]+ \| +[\d.]+ \| +([\d,]+)`, `Ebb on PostgreSQL +\| +[\d,]+ \| +[\d,]+ \| +[\d.]+ \| +([\d,]+)`},
 	{"documents, 32 at once, a model that answers in 100 ms", `\n\| SQLite +\| +([\d,]+)`, `\n\| PostgreSQL +\| +([\d,]+) `},
 	{"jobs that do nothing with a target out of 100, of the rate without", `flow.limits_over_100_targets.sqlite measured ([\d.]+)x`, `flow.limits_over_100_targets.postgresql measured ([\d.]+)x`},
 	{"jobs that do nothing with a target out of 1,000, of the rate without", `limits over 1,000 targets, SQLite: ([\d.]+)x`, `limits over 1,000 targets, PostgreSQL: ([\d.]+)x`},
