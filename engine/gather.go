@@ -35,6 +35,7 @@ func (e *Engine) gather(ctx context.Context, g *gathered) (err error) {
 	if g.attempts, err = e.store.Attempts(ctx, g.job.Seq); err != nil {
 		return err
 	}
+	g.attempts = g.job.Known(g.attempts)
 	rows, err := e.store.Audit(ctx, auditLimit)
 	if err != nil {
 		return err

@@ -96,6 +96,17 @@ type Attempt struct {
 	Version    string // of the policy
 }
 
+// Known returns those rows of the job's ledger that had ended when the job was
+// read: a ledger that is read after its job may tell more than the job does.
+func (j *Job) Known(ledger []Attempt) []Attempt {
+	for i := range ledger {
+		if e := ledger[i].Epoch; e > j.Epoch || e == j.Epoch && j.State == Running {
+			return ledger[:i]
+		}
+	}
+	return ledger
+}
+
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 
 // idLength is what 64 bits need in base 32: ids sort as their numbers do.

@@ -37,6 +37,33 @@ func TestFormatID(t *testing.T) {
 	}
 }
 
+// What the ledger tells beyond the job as it was read is not known.
+func TestKnown(t *testing.T) {
+	ledger := []Attempt{{Start: 1, Epoch: 1}, {Start: 2, Epoch: 3}, {Start: 3, Epoch: 4}}
+	for _, c := range []struct {
+		state State
+		epoch int64
+		want  int
+	}{
+		{Queued, 0, 0},
+		{Running, 1, 0},
+		{Queued, 1, 1},
+		{Running, 2, 1},
+		{Queued, 2, 1},
+		{Running, 3, 1},
+		{Parked, 3, 2},
+		{Running, 4, 2},
+		{Failed, 4, 3},
+		{Running, 5, 3},
+		{Succeeded, 5, 3},
+	} {
+		j := Job{State: c.state, Epoch: c.epoch}
+		if got := j.Known(ledger); len(got) != c.want {
+			t.Errorf("%s at epoch %d: %d rows, want %d", c.state, c.epoch, len(got), c.want)
+		}
+	}
+}
+
 func TestParseIDRefuses(t *testing.T) {
 	for _, id := range []string{
 		"", "1", "00000000000000", "000000000000", "000000000000i", "000000000000l", "000000000000o", "000000000000u",

@@ -79,7 +79,7 @@ func (s *Service) Show(ctx context.Context, name string) (Run, error) {
 	if err != nil {
 		return r, err
 	}
-	for _, a := range rows {
+	for _, a := range j.Known(rows) {
 		if a.OK {
 			continue
 		}

@@ -161,6 +161,7 @@ func (s *Service) Delivery(ctx context.Context, id string) (DeliveryShown, error
 	if err != nil {
 		return DeliveryShown{}, fmt.Errorf("webhook: delivery: %s: %w", id, err)
 	}
+	rows = j.Known(rows)
 	for i := range rows {
 		r := &rows[i]
 		row := LogRow{

@@ -2,10 +2,16 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"testing"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/store/memory"
+	"github.com/ebbhq/ebb/worker"
 )
 
 func TestDeliver(t *testing.T) {
@@ -73,5 +79,42 @@ func TestAttemptLog(t *testing.T) {
 	}
 	if len(a.Excerpt) != 1<<10 || a.Size != 6000 || a.Status != 502 || a.FirstByte <= 0 || a.Connect <= 0 || a.Total < a.FirstByte {
 		t.Errorf("%d bytes kept of %d, status %d, %+v", len(a.Excerpt), a.Size, a.Status, a)
+	}
+}
+
+// between does something before a ledger is read.
+type between struct {
+	store.Store
+	do func()
+}
+
+func (b *between) Attempts(ctx context.Context, seq int64) ([]job.Attempt, error) {
+	b.do()
+	return b.Store.Attempts(ctx, seq)
+}
+
+// A delivery that ends while it is read is shown as it was before or after,
+// never half of each.
+func TestDeliveryIsReadAsOne(t *testing.T) {
+	answer := make(chan struct{})
+	got := receive(t, func(w http.ResponseWriter, _ call) {
+		<-answer
+		w.WriteHeader(http.StatusGone)
+	})
+	among := &between{Store: memory.New(memory.Config{}), do: func() {}}
+	r := newRig(t, func(c *Config, _ *worker.Config) { c.Store = among })
+	r.add(NewEndpoint{URL: got.URL})
+	id := r.send(Message{Type: "a.b", Payload: []byte(`{}`)}).Deliveries[0].ID
+	<-got.calls
+	among.do = func() {
+		among.do = func() {}
+		close(answer)
+		r.await(id, "failed")
+	}
+	if d, err := r.Delivery(t.Context(), id); err != nil || d.State != job.Running || len(d.Log) != 0 {
+		t.Errorf("%s with %d rows (%v), want running and none", d.State, len(d.Log), err)
+	}
+	if d := r.await(id, "failed"); len(d.Log) != 1 || d.LastClass != "gone" {
+		t.Errorf("%q with %d rows, want gone and 1", d.LastClass, len(d.Log))
 	}
 }
