@@ -40,6 +40,6 @@ Whether a policy's promise was kept is asked with ebb policy audit.`,
 			})
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", engine.DefaultLimit, fmt.Sprintf("most rows, up to %d", engine.MaxLimit))
+	bindLimit(c, &limit)
 	return c
 }

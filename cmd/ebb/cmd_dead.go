@@ -67,7 +67,7 @@ fingerprint names a group: "ebb dead redrive --fingerprint F".`,
 		},
 	}
 	f.bind(c)
-	c.Flags().IntVar(&f.page.Limit, "limit", engine.DefaultLimit, fmt.Sprintf("most rows, up to %d", engine.MaxLimit))
+	bindLimit(c, &f.page.Limit)
 	return c
 }
 

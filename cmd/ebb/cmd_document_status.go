@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/work/document"
 )
@@ -44,7 +43,7 @@ wrong last. Of a document: everything that is remembered.`,
 	}
 	c.Flags().StringVar(&f.State, "state", "", "of a batch: only documents in this state")
 	c.Flags().StringVar(&f.Cursor, "cursor", "", "of a batch: go on after this document")
-	c.Flags().IntVar(&f.Limit, "limit", engine.DefaultLimit, fmt.Sprintf("most rows, up to %d", engine.MaxLimit))
+	bindLimit(c, &f.Limit)
 	return c
 }
 

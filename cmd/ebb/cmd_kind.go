@@ -73,6 +73,9 @@ func (a *app) kindSwitch(use, short, example string, do func(engine.Ops, context
 					return a.printJSON(k)
 				}
 				a.remarkOut("kind %s is %s: %s", k.Name, kindCell(&k), count(k.Workers, "live worker"))
+				if k.Paused && k.Workers == 0 {
+					a.remarkErr("note: no live worker handles this kind; it stays paused for those to come. ebb kind list shows the kinds that are handled")
+				}
 				return nil
 			})
 		},

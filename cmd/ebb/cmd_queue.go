@@ -88,10 +88,23 @@ func (a *app) queueSwitch(use, short, example string, do func(engine.Ops, contex
 					return a.printJSON(q)
 				}
 				a.remarkOut("queue %s is %s: %d queued, %d running", q.Name, queueCell(&q), q.Counts[job.Queued], q.Counts[job.Running])
+				if q.Paused && holdsNothing(&q) {
+					a.remarkErr("note: no job of this queue is known; it stays paused for those to come. ebb queue list shows all queues")
+				}
 				return nil
 			})
 		},
 	}
+}
+
+// holdsNothing reports whether no job of the queue is known in any state.
+func holdsNothing(q *engine.Queue) bool {
+	for _, n := range q.Counts {
+		if n > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (a *app) queueExplainCommand() *cobra.Command {

@@ -162,6 +162,13 @@ func (a *app) payload(c *cobra.Command, text, path string) ([]byte, error) {
 	if err != nil {
 		return nil, usage(fmt.Errorf("%s: --file: %w", c.CommandPath(), err), "a file that this user can read")
 	}
+	if len(body) == 0 {
+		where := path
+		if path == "-" {
+			where = "standard input"
+		}
+		return nil, usage(fmt.Errorf("%s: --file: %s is empty", c.CommandPath(), where), `a payload; --payload "" sends none`)
+	}
 	if len(body) > most {
 		return nil, usage(fmt.Errorf("%s: --file: more than %d bytes", c.CommandPath(), most), "a payload that names where the rest can be fetched")
 	}

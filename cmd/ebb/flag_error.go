@@ -6,12 +6,15 @@ import (
 	"strconv"
 
 	"github.com/spf13/pflag"
+
+	"github.com/ebbhq/ebb/engine"
 )
 
 // wantedOf says what a flag of a type takes, by pflag's name of the type.
 var wantedOf = map[string]string{
 	"int":      "a whole number",
 	"int64":    "a whole number",
+	"rows":     fmt.Sprintf("a number from 1 to %d", engine.MaxLimit),
 	"uint":     "a whole number from 0",
 	"uint64":   "a whole number from 0",
 	"float64":  "a number",

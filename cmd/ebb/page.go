@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,8 +14,30 @@ import (
 
 // bindPage adds what bounds a list.
 func bindPage(c *cobra.Command, p *engine.Page) {
-	c.Flags().IntVar(&p.Limit, "limit", engine.DefaultLimit, fmt.Sprintf("most rows, up to %d", engine.MaxLimit))
+	bindLimit(c, &p.Limit)
 	c.Flags().StringVar(&p.Cursor, "cursor", "", "go on where a list before ended (its next)")
+}
+
+// bindLimit adds the flag that says how many rows a list has at most.
+func bindLimit(c *cobra.Command, n *int) {
+	*n = engine.DefaultLimit
+	c.Flags().Var((*limitFlag)(n), "limit", fmt.Sprintf("most rows, up to %d", engine.MaxLimit))
+}
+
+// limitFlag is a number of rows. No rows is nobody's wish, and would read as the
+// default further on.
+type limitFlag int
+
+func (f *limitFlag) String() string { return strconv.Itoa(int(*f)) }
+func (f *limitFlag) Type() string   { return "rows" }
+
+func (f *limitFlag) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > engine.MaxLimit {
+		return errors.New("no number of rows")
+	}
+	*f = limitFlag(n)
+	return nil
 }
 
 // more says how to see the part of a list that follows: the same command with
