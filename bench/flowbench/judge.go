@@ -8,13 +8,16 @@ import (
 	"github.com/ebbhq/ebb/bench/report"
 )
 
-// ratio is the median of with over the median of base.
+// ratio is the median of with over base, round by round: within a round they
+// follow each other, while the machine changes from round to round.
 func (r *result) ratio() float64 {
-	base := report.Median(r.base)
-	if base == 0 {
-		return 0
+	var ratios []float64
+	for i, base := range r.base {
+		if base > 0 {
+			ratios = append(ratios, r.with[i]/base)
+		}
 	}
-	return report.Median(r.with) / base
+	return report.Median(ratios)
 }
 
 // cpu says what a job cost without and with.
@@ -52,8 +55,8 @@ func (b *bench) report() (string, *report.Targets) {
 	if b.old == "" {
 		targets.Note("flow: the code before flow control was not measured; see docs/benchmarks.md")
 	}
-	head := fmt.Sprintf("`make bench-flow` · %s · load average %s before · %s no-op jobs a drain, %s of 10 ms, %s that time out, medians of %d interleaved rounds",
+	head := fmt.Sprintf("`make bench-flow` · %s · load average %s before · %s no-op jobs a drain, %s of 10 ms, %s that time out, medians of %d interleaved rounds, of %d where no-op jobs are drained; a ratio is the median of those of the rounds",
 		report.Machine(time.Now()), b.before, report.Number(float64(b.plan.jobs)), report.Number(float64(b.plan.slow)),
-		report.Number(float64(b.plan.dead)), b.plan.rounds)
+		report.Number(float64(b.plan.dead)), b.plan.rounds, b.plan.often)
 	return head + "\n\n" + table.String(), &targets
 }

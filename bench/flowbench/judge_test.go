@@ -14,7 +14,7 @@ func TestJudge(t *testing.T) {
 		base, with []float64
 		want       string
 	}{
-		{least, []float64{100, 90, 110}, []float64{80, 95, 90}, "target flow.a.sqlite measured 0.9x wanted >= 0.9x met\n"},
+		{least, []float64{100, 50, 200}, []float64{80, 45, 190}, "target flow.a.sqlite measured 0.9x wanted >= 0.9x met\n"},
 		{least, []float64{100}, []float64{89}, "target flow.a.sqlite measured 0.89x wanted >= 0.9x short\n"},
 		{most, []float64{2}, []float64{3}, "target flow.b.sqlite measured 1.5x wanted <= 1.5x met\n"},
 		{most, []float64{2}, []float64{3.2}, "target flow.b.sqlite measured 1.6x wanted <= 1.5x short\n"},

@@ -20,6 +20,7 @@ import (
 // plan is how much is measured.
 type plan struct {
 	rounds  int
+	often   int           // of parts that say so
 	jobs    int           // that do nothing, of a drain: a long one, so that its begin and its end weigh little
 	backlog int           // jobs of each held target
 	slow    int           // jobs of 10 ms
@@ -28,8 +29,8 @@ type plan struct {
 }
 
 var (
-	full  = plan{rounds: 3, jobs: 200_000, backlog: 100, slow: 8000, dead: 100_000, trickle: 6 * time.Second}
-	quick = plan{rounds: 1, jobs: 40_000, backlog: 20, slow: 2000, dead: 10_000, trickle: 2 * time.Second}
+	full  = plan{rounds: 3, often: 7, jobs: 200_000, backlog: 100, slow: 8000, dead: 100_000, trickle: 6 * time.Second}
+	quick = plan{rounds: 1, often: 1, jobs: 40_000, backlog: 20, slow: 2000, dead: 10_000, trickle: 2 * time.Second}
 )
 
 func main() { command.Main("flowbench", run) }
@@ -48,7 +49,7 @@ func run(ctx context.Context) (err error) {
 		p = quick
 	}
 	if *rounds > 0 {
-		p.rounds = *rounds
+		p.rounds, p.often = *rounds, *rounds
 	}
 	stop, err := command.Profile(*profile)
 	if err != nil {
@@ -89,6 +90,14 @@ type result struct {
 	withCPU  []float64
 }
 
+// of is how many rounds the part has.
+func (p plan) of(x part) int {
+	if x.often {
+		return p.often
+	}
+	return p.rounds
+}
+
 // note adds a round's pair.
 func (b *bench) note(d database, p part, base, with measured) {
 	key := d.name() + " " + p.name
@@ -100,7 +109,7 @@ func (b *bench) note(d database, p part, base, with measured) {
 	}
 	r.base, r.with = append(r.base, base.value), append(r.with, with.value)
 	r.baseCPU, r.withCPU = append(r.baseCPU, base.cpu), append(r.withCPU, with.cpu)
-	command.Progress("%s: round %d of %d: %s %s, %s %s %s; CPU %s and %s us a job", key, len(r.base), b.plan.rounds,
+	command.Progress("%s: round %d of %d: %s %s, %s %s %s; CPU %s and %s us a job", key, len(r.base), b.plan.of(p),
 		p.baseName, report.Number(base.value), p.withName, report.Number(with.value), p.unit, report.Number(base.cpu), report.Number(with.cpu))
 }
 
@@ -111,8 +120,11 @@ func (b *bench) measure(ctx context.Context, on string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeAll()) }()
-	for round := range b.plan.rounds {
+	for round := range max(b.plan.rounds, b.plan.often) {
 		for _, p := range parts {
+			if round >= b.plan.of(p) {
+				continue
+			}
 			if b.only != "" && !command.Listed(b.only, p.name) || p.name == "old" && b.old == "" {
 				continue
 			}
