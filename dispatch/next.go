@@ -34,6 +34,31 @@ func (f *Floor) Next(now time.Time, admit func(Item) Answer) (Item, bool) {
 	}
 }
 
+// Seat starts an item that does not wait, as Add and Next would do where
+// nothing else waits: no turn is taken from anybody, and the item need not be
+// put in order. If it reports false, nothing has changed: Add the item then.
+func (f *Floor) Seat(i Item, now time.Time, admit func(Item) Answer) bool {
+	k, a := f.kindOf(&i), f.account(i.Policy)
+	if len(f.entries) > 0 || f.running >= f.slots || k == overdue || !a.open(k, f.slots, now) || !admit(i).Admit {
+		return false
+	}
+	f.count(&i, a, now)
+	f.plainHad = i.Target == ""
+	return true
+}
+
+// count counts a start as running.
+func (f *Floor) count(i *Item, a *account, now time.Time) {
+	f.running++
+	a.running++
+	if i.Retry {
+		a.retries++
+	}
+	if d := a.limits.Spacing; d > 0 {
+		a.nextAt = now.Add(d)
+	}
+}
+
 // pick is the item whose turn it is by lanes and policies.
 func (f *Floor) pick(now time.Time) *entry {
 	plain := f.plain.best(f.slots, now)
@@ -58,14 +83,7 @@ func (f *Floor) pick(now time.Time) *entry {
 
 func (f *Floor) start(e *entry, now time.Time) Item {
 	i, s := e.item, e.shelf
-	f.running++
-	s.account.running++
-	if i.Retry {
-		s.account.retries++
-	}
-	if d := s.account.limits.Spacing; d > 0 {
-		s.account.nextAt = now.Add(d)
-	}
+	f.count(&i, s.account, now)
 	if s.kind == overdue {
 		f.catchUpOf(i.Target).started(now)
 	}

@@ -57,6 +57,36 @@ func (h *hall) limit(name string) {
 }
 
 func (h *hall) add() {
+	i := h.item()
+	if len(h.m.waiting) > 0 && rapid.IntRange(0, 9).Draw(h.T, "same") == 0 {
+		i.ID = h.m.waiting[0].ID
+	}
+	h.f.Add(i)
+	h.m.add(i)
+	h.forget()
+}
+
+// seat: an item that does not wait starts as it would if it did, where nothing
+// else waits; or not, and nothing has changed.
+func (h *hall) seat() {
+	i := h.item()
+	seated := h.f.Seat(i, h.now, h.admit)
+	if seated && len(h.m.waiting) > 0 {
+		h.Fatalf("%+v went before %v", i, h.m.waiting)
+	}
+	h.m.add(i)
+	h.forget()
+	if !seated {
+		h.f.Add(i)
+		return
+	}
+	if got, ok := h.m.next(h.now, h.admit); got != i || !ok {
+		h.Fatalf("seated %+v; want %+v, %t", i, got, ok)
+	}
+	h.forget()
+}
+
+func (h *hall) item() dispatch.Item {
 	i := dispatch.Item{
 		Target: rapid.SampledFrom(targets).Draw(h.T, "target"), Policy: rapid.SampledFrom(policies).Draw(h.T, "policy"),
 		Retry: rapid.Bool().Draw(h.T, "retry"), Priority: rapid.IntRange(0, 2).Draw(h.T, "priority"),
@@ -64,12 +94,7 @@ func (h *hall) add() {
 	}
 	h.nextID++
 	i.ID = h.nextID
-	if len(h.m.waiting) > 0 && rapid.IntRange(0, 9).Draw(h.T, "same") == 0 {
-		i.ID = h.m.waiting[0].ID
-	}
-	h.f.Add(i)
-	h.m.add(i)
-	h.forget()
+	return i
 }
 
 func (h *hall) remove() {
@@ -247,6 +272,7 @@ func TestFloorAgreesWithTheModel(t *testing.T) {
 			"add":   func(*rapid.T) { h.add() },
 			"add2":  func(*rapid.T) { h.add() },
 			"add3":  func(*rapid.T) { h.add() },
+			"seat":  func(*rapid.T) { h.seat() },
 			"next":  func(*rapid.T) { h.next() },
 			"next2": func(*rapid.T) { h.next() },
 			"end":   func(*rapid.T) { h.end() },

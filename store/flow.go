@@ -86,6 +86,9 @@ type LaneClaim struct {
 	Retries int // most retries of each lane
 	Limit   int // most in all
 	Begin   int // with a Target: so many of the claimed are begun
+	// Known is the version of the Target's gate that the caller has: while the
+	// gate has it still, the answer leaves it out. 0 = none.
+	Known int64
 }
 
 // LaneName names a lane: its target may be a queue's (QueueTarget).

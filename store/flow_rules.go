@@ -139,3 +139,20 @@ func byProcess(g Grant, process int64) int {
 	}
 	return 0
 }
+
+// UnknownGates leaves out of the gates that a turn is answered with those that
+// the caller knows as they are. A lost swap is always told.
+func UnknownGates(t *Turn, swapped []bool, gates []Gate) []Gate {
+	known := make(map[string]int64, len(t.Lanes))
+	for i := range t.Lanes {
+		if c := &t.Lanes[i]; c.Known > 0 {
+			known[c.Target] = c.Known
+		}
+	}
+	for i, done := range swapped {
+		if !done {
+			delete(known, t.Swaps[i].Target)
+		}
+	}
+	return slices.DeleteFunc(gates, func(g Gate) bool { return g.Version > 0 && known[g.Target] == g.Version })
+}

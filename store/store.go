@@ -146,7 +146,8 @@ type Turned struct {
 
 	Swapped []bool // false = the version has moved
 	// Gates are the rows of every target of a claimed job, and of every lost
-	// swap, as they stand after the turn; by name.
+	// swap, as they stand after the turn; by name. Those are left out that the
+	// caller knows (LaneClaim.Known).
 	Gates []Gate
 }
 

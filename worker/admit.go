@@ -135,6 +135,29 @@ func (l *loop) serve(now time.Time, together bool) {
 	l.dispatch()
 }
 
+// seats reports whether n runs that come together find a slot each, and nobody
+// waits for one: then those with a permit in hand need not line up.
+func (l *loop) seats(n int, now time.Time) bool {
+	la := l.lanes
+	return la != nil && la.lined == 0 && len(la.waited) == 0 && !la.passing && l.phase == working && l.laneRoom(now) >= n
+}
+
+// seat starts a run that has just come, if it need not wait for anything.
+func (l *loop) seat(r *run, now time.Time) bool {
+	la := l.lanes
+	l.enter(r, now)
+	r.entry.item = itemOf(r)
+	admitted := la.floor.Seat(r.entry.item, now, func(dispatch.Item) dispatch.Answer { return l.admission(r, now, false) })
+	if !admitted {
+		return false
+	}
+	r.entry.track.pace = r.pace
+	r.entry.onFloor, r.entry.counted = true, r.entry.item
+	l.reserve(r)
+	l.startLane(r, now, true)
+	return true
+}
+
 // owing is how many slots are left to the next turn: one, when so much work
 // with permits in hand has passed other work, whose permits only a turn can
 // carve, that it had all slots once.

@@ -70,7 +70,7 @@ func (l *loop) adopted(process int64, found []job.Job, gates []store.Gate, err e
 		r := l.leases[found[i].Seq]
 		switch {
 		case r == nil:
-			l.arrive(&found[i], now)
+			l.arrive(&found[i], now, false)
 		case r.job.Epoch < found[i].Epoch: // the settle that kept it was done
 			l.pending = slices.DeleteFunc(l.pending, func(p *run) bool { return p == r })
 			l.observe(r, settledEvent(r, true))

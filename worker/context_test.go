@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ebbhq/ebb/clock"
+	"github.com/ebbhq/ebb/store"
 )
 
 // TestRunContext: whether or not somebody asked before, a handler's context
@@ -130,4 +133,37 @@ func isDone(ctx context.Context) bool {
 	default:
 		return false
 	}
+}
+
+// tardy answers the first question for the time late, by the clock of its end.
+type tardy struct {
+	store.Store
+	calls int
+}
+
+func (s *tardy) Now(ctx context.Context) (time.Time, error) {
+	if s.calls++; s.calls == 1 {
+		if err := sleep(ctx, 2*time.Second); err != nil { // it opens a connection
+			return time.Time{}, err
+		}
+	}
+	return s.Store.Now(ctx)
+}
+
+// The store's clock is known by its quickest answer, not by one that took long.
+func TestAClockIsNotLearntFromASlowAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &tardy{Store: newStore()}
+		w := &Worker{store: s, storeClock: true, clock: clock.System{}}
+		if err := w.compareClocks(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := s.Now(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := w.now().Sub(theirs).Abs(); off > clockError {
+			t.Errorf("off by %s after %d questions", off, s.calls)
+		}
+	})
 }

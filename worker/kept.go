@@ -107,7 +107,7 @@ func (l *loop) resumeLane(t *turn, r *run, now time.Time) bool {
 	if r.isSuspect() {
 		l.vacate(r)
 		r.entry = nil
-		l.arriveLane(r, now)
+		l.arriveLane(r, now, false)
 		return true
 	}
 	p := r.entry

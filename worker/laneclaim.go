@@ -110,7 +110,10 @@ func (n *track) shut(kind int, now time.Time) bool {
 // as many as may start soon, going by what ended lately.
 func (l *loop) claimNamed(t *turn, now time.Time) {
 	la := l.lanes
-	free, flowing := l.laneRoom(now), l.flowing(now)
+	free, flowing, most := l.laneRoom(now), l.flowing(now), store.NoLimit
+	if la.busy() {
+		most = l.budget()
+	}
 	count, from, full := len(la.order), la.turn, false
 	la.turn++
 	for i := range count {
@@ -118,7 +121,7 @@ func (l *loop) claimNamed(t *turn, now time.Time) {
 		if !n.more || n.asking > 0 && !la.busy() || n.shut(0, now) || l.doubt {
 			continue
 		}
-		if len(t.lanes.named) >= maxNamed {
+		if len(t.lanes.named) >= maxNamed || most <= 0 {
 			if !full { // the next turn begins here
 				la.turn, full = from+i, true
 			}
@@ -128,11 +131,14 @@ func (l *loop) claimNamed(t *turn, now time.Time) {
 			continue
 		}
 		limit, begin, room := l.claimOf(n, free, flowing, now)
+		limit, begin = min(limit, most), min(begin, most)
 		if limit <= 0 {
 			continue
 		}
+		most -= limit
 		c := store.LaneClaim{
 			Queue: n.queue, Kinds: l.kinds, Target: n.target, Firsts: limit, Retries: limit, Limit: limit, Begin: begin,
+			Known: la.versionOf(n.target),
 		}
 		if n.shut(1, now) {
 			c.Retries = 0
@@ -145,6 +151,14 @@ func (l *loop) claimNamed(t *turn, now time.Time) {
 			b.coming += limit
 		}
 	}
+}
+
+// versionOf is which version of the target's gate is known here.
+func (la *lanes) versionOf(target string) int64 {
+	if b := la.booths[target]; b != nil {
+		return b.row.Version
+	}
+	return 0
 }
 
 // claimOf is how many jobs of a lane a turn claims, how many of them begin at
@@ -204,15 +218,24 @@ func (b *booth) room(now time.Time) int {
 	return gate.Room(*b.config, *state, now)
 }
 
+// mayDiscover reports whether lanes are to be discovered. Where there are plenty, not
+// by two turns at once: they would fight for the same looks.
+func (la *lanes) mayDiscover() bool {
+	return len(la.hungry) > 0 && (la.seeking == 0 || !la.ample)
+}
+
 // discover looks for lanes whose time has come.
 func (l *loop) discover(t *turn, now time.Time) {
 	la := l.lanes
-	if len(la.hungry) == 0 || !la.lawful || l.doubt {
+	if !la.mayDiscover() || !la.lawful || l.doubt {
 		return
 	}
 	// As lanes that are known are claimed from ahead of their slots, so are
 	// those that are not: they would never be found while all slots are taken.
 	limit := min(l.part(), max(0, l.laneRoom(now))+la.ended)
+	if la.busy() { // a part beyond what lanes that are known may have
+		limit = min(limit, l.budget()+l.part())
+	}
 	if limit <= 0 || len(t.runs) > 0 && l.machine().Before(la.emptyAt.Add(discoverRest)) {
 		return
 	}
@@ -247,20 +270,25 @@ func (l *loop) foundLanes(t *turn, answer *store.Turned) {
 		}
 	}
 	for _, s := range t.lanes.sought {
-		if in[s.queue] >= s.limit {
+		if la.ample = in[s.queue] >= s.limit; la.ample {
 			la.hungry[s.queue] = true
 		}
 		if in[s.queue] == 0 {
 			la.emptyAt = l.machine()
 		}
 	}
-	for i := range answer.Gates {
-		if b := la.booths[answer.Gates[i].Target]; b != nil {
-			b.see(answer.Gates[i], l.config.Seed)
+	l.seeGates(answer.Gates) // of targets that were not known before, too
+	l.serve(l.now(), true)
+}
+
+// seeGates takes in gates as they stand in the store.
+func (l *loop) seeGates(gates []store.Gate) {
+	for i := range gates {
+		if b := l.lanes.booths[gates[i].Target]; b != nil {
+			b.see(gates[i], l.config.Seed)
 			l.wakeAt(b)
 		}
 	}
-	l.serve(l.now(), true)
 }
 
 // given counts what lanes and their queues gave.

@@ -30,11 +30,14 @@ type lanes struct {
 
 	hungry   map[string]bool // queues in which lanes may wait to be discovered
 	seeking  int             // discoveries under way
+	ample    bool            // the last one that came back found as much as it may; so it is taken of the first
 	ended    int             // starts that ended since the last one
 	ends     int             // starts that ended, ever
 	flown    int             // those of them that ended while the last turn was under way, or since the one before it came back
 	landedAt int             // ends when the last turn came back
 	lined    int             // runs that wait in tracks
+	oldestAt time.Time       // when the first of them came, or before it
+	staying  bool            // among them some of strict queues may be
 	emptyAt  time.Time       // machine time; when a discovery last found nothing
 	askedAt  time.Time       // when a discovery was last asked for
 	begins   []*run          // chosen, with permits in hand, to be begun by the next turn
@@ -92,7 +95,7 @@ func (l *loop) newLanes(now time.Time) *lanes {
 		floor: dispatch.New(l.config.Concurrency, now), bornAt: now,
 		booths: make(map[string]*booth), tracks: make(map[trackKey]*track),
 		gates: make(map[*policy.Policy]*gate.Config), laws: make(map[string]law),
-		hungry: make(map[string]bool), waited: make(map[string]bool),
+		hungry: make(map[string]bool), ample: true, waited: make(map[string]bool),
 	}
 	for name, p := range l.policies {
 		la.floor.SetPolicy(name, dispatch.LimitsOf(p))
@@ -184,18 +187,27 @@ func (n *track) over() bool {
 func (l *loop) lineUp(r *run, now time.Time) {
 	la := l.lanes
 	if r.entry == nil {
-		n := la.trackOf(&r.job, r.policy)
-		r.entry = l.newEntry()
-		r.entry.track, r.entry.stays, r.entry.arrivedAt = n, la.laws[r.job.Queue].strict, now
+		l.enter(r, now)
 	}
 	p := r.entry
 	p.item = itemOf(r)
 	p.track.runs, p.track.pace = append(p.track.runs, r), r.pace
+	if la.lined == 0 || p.arrivedAt.Before(la.oldestAt) {
+		la.oldestAt = p.arrivedAt
+	}
 	la.lined++
+	la.staying = la.staying || p.stays
 	for _, b := range p.track.booths {
 		b.waiting[kindOf(p.item.Retry)]++
 	}
 	la.floor.Add(p.item)
+}
+
+// enter gives a run what it carries as one of a lane.
+func (l *loop) enter(r *run, now time.Time) {
+	n := l.lanes.trackOf(&r.job, r.policy)
+	r.entry = l.newEntry()
+	r.entry.track, r.entry.stays, r.entry.arrivedAt = n, l.lanes.laws[r.job.Queue].strict, now
 }
 
 // newEntry makes an entry, as runs are made.
@@ -236,12 +248,14 @@ func (l *loop) unline(r *run) bool {
 }
 
 // arriveLane takes in a lease that must pass a gate.
-func (l *loop) arriveLane(r *run, now time.Time) {
+func (l *loop) arriveLane(r *run, now time.Time, seats bool) {
 	switch {
 	case r.job.DueAt.After(now.Add(clockError)): // kept, and the answer was lost
 		l.unbegun(r, r.job.DueAt)
 	case !r.isSuspect():
-		l.lineUp(r, now)
+		if !seats || !r.job.Begun || !l.seat(r, now) {
+			l.lineUp(r, now)
+		}
 	case len(l.suspects) >= l.config.Concurrency:
 		l.giveBack(r, "too many wait to run alone")
 	default:

@@ -34,21 +34,42 @@ func (l *loop) nextLane(now time.Time) time.Time {
 			soonest(got.startAt)
 		}
 	}
-	for _, n := range la.order {
-		for _, r := range n.runs {
-			if r.entry.stays {
-				soonest(l.expiresAt(r, now))
-			} else {
-				soonest(r.entry.arrivedAt.Add(grantLife))
-			}
-		}
-	}
+	soonest(l.nextImpatient(now))
 	for _, b := range la.booths {
 		if b.idle > 0 {
 			soonest(b.until)
 		}
 		if len(b.events) > 0 {
 			soonest(b.renewAt())
+		}
+	}
+	return at
+}
+
+// nextImpatient returns when the first of what waits here has waited for long
+// enough. It may be too early, by what has left since: this is asked whenever the
+// loop sleeps, and what waits may be thousands.
+func (l *loop) nextImpatient(now time.Time) time.Time {
+	la := l.lanes
+	if la.lined == 0 {
+		return time.Time{}
+	}
+	if at := la.oldestAt.Add(grantLife); at.After(now) && !la.staying {
+		return at
+	}
+	var at time.Time
+	la.oldestAt, la.staying = now, false
+	for _, n := range la.order {
+		for _, r := range n.runs {
+			until := r.entry.arrivedAt.Add(grantLife)
+			if r.entry.stays {
+				la.staying, until = true, l.expiresAt(r, now)
+			} else {
+				la.oldestAt = earlier(la.oldestAt, r.entry.arrivedAt)
+			}
+			if until.After(now) {
+				at = earlier(at, until)
+			}
 		}
 	}
 	return at

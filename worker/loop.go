@@ -148,10 +148,6 @@ func (l *loop) read() {
 // sleep waits for mail or for the next instant at which something is due.
 func (l *loop) sleep() {
 	now, machine := l.now(), l.machine()
-	at := l.nextPolicy(now)
-	l.policyAlarm.set(at, max(0, at.Sub(now)))
-	at = l.nextMachine(machine)
-	l.machineAlarm.set(at, max(0, at.Sub(machine)))
 	enough := 1
 	if l.lingering(machine) {
 		enough = l.young
@@ -159,6 +155,10 @@ func (l *loop) sleep() {
 	if l.mail.wait(enough) {
 		return
 	}
+	at := l.nextPolicy(now)
+	l.policyAlarm.set(at, max(0, at.Sub(now)))
+	at = l.nextMachine(machine)
+	l.machineAlarm.set(at, max(0, at.Sub(machine)))
 	select {
 	case <-l.mail.bell:
 	case <-l.policyAlarm.fired:
@@ -266,8 +266,8 @@ func (l *loop) wake() {
 	l.wakeLanes()
 }
 
-// arrive takes in a lease.
-func (l *loop) arrive(j *job.Job, now time.Time) {
+// arrive takes in a lease. With seats it may start though others came with it.
+func (l *loop) arrive(j *job.Job, now time.Time, seats bool) {
 	way := l.routeOf(j)
 	r := l.newRun(j, way)
 	l.leases[j.Seq] = r
@@ -283,7 +283,7 @@ func (l *loop) arrive(j *job.Job, now time.Time) {
 		l.unknownPolicy(r, now)
 		l.pending = append(l.pending, r)
 	case l.lanes.isLane(j):
-		l.arriveLane(r, now)
+		l.arriveLane(r, now, seats)
 	default:
 		l.admit(r, way, now)
 	}

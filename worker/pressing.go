@@ -33,7 +33,7 @@ func (l *loop) wanting(now time.Time) bool {
 	if l.laneRoom(now) <= 0 {
 		return false
 	}
-	if len(la.hungry) > 0 {
+	if la.mayDiscover() {
 		return true
 	}
 	if l.plenty(now) {
@@ -89,6 +89,16 @@ func (n *track) ahead(worth int) int {
 	return min(worth, 2*worth-n.active-len(n.runs)-n.asking)
 }
 
+// budget is how much a turn claims of all lanes together where starts end faster
+// than turns: many limits may let far more run at once than there are slots.
+func (l *loop) budget() int {
+	most, held := heldSlots*l.config.Concurrency, l.lanes.running+l.lanes.lined+l.lanes.seeking*l.part()
+	for _, n := range l.lanes.order {
+		held += n.asking
+	}
+	return min(most, 2*most-held)
+}
+
 // plenty reports whether lanes in which next to nothing is left to run here
 // have enough for a second turn.
 func (l *loop) plenty(now time.Time) bool {
@@ -120,12 +130,15 @@ func (r *run) calm() bool {
 
 // Results of lanes gather where manyEnds or more come back during one turn, and
 // none waits for others longer than gatherLanes, machine time. There no more of
-// a lane is in hand or asked for than fedAhead times what may run at once.
+// a lane is in hand or asked for than may run at once and ended twice since the
+// last claim, fedAhead times what may run at once at most; and of all lanes about
+// twice heldSlots times the slots.
 const (
 	manyEnds    = 4
-	gatherLanes = 3 * time.Millisecond
+	gatherLanes = 5 * time.Millisecond
 	leastBulk   = 1000
-	fedAhead    = 3
+	fedAhead    = 6
+	heldSlots   = 3
 )
 
 // busy reports whether starts end faster than turns.

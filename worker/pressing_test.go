@@ -107,6 +107,16 @@ func TestUnlimitedLanesAreFedBySlots(t *testing.T) {
 	})
 }
 
+// enqueueTo enqueues jobs to so many targets, by turns.
+func enqueueTo(t *testing.T, s store.Store, jobs, targets int) {
+	t.Helper()
+	all := make([]job.New, jobs)
+	for i := range all {
+		all[i] = job.New{Kind: "k", Policy: "p", Target: fmt.Sprint(i % targets)}
+	}
+	enqueue(t, s, all...)
+}
+
 // hands is a store that sees what is in hand of each target: claimed, and not
 // ended yet.
 type hands struct {
@@ -114,6 +124,8 @@ type hands struct {
 	mu       sync.Mutex
 	inHand   map[string]int
 	mostHand int
+	all      int // in hand of all targets
+	mostAll  int
 	under    int // turns under way
 	beside   int // turns that left while another was under way
 }
@@ -133,6 +145,13 @@ func (h *hands) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 		h.inHand[target]++
 		h.mostHand = max(h.mostHand, h.inHand[target])
 	}
+	for _, released := range answer.Released {
+		if released {
+			h.all--
+		}
+	}
+	h.all += len(answer.Claimed)
+	h.mostAll = max(h.mostAll, h.all)
 	return answer, err
 }
 
@@ -140,7 +159,37 @@ func (h *hands) end(_ context.Context, t *Task) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.inHand[t.Job().Target]--
+	h.all--
 	return nil
+}
+
+// TestManyLanesAreFedBySlots: however many targets there are whose limits would
+// let this process take their work, about twice heldSlots times what its slots can
+// run is in hand. (What is on its way back, or was just discovered, comes on top.)
+func TestManyLanesAreFedBySlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs, targets, limit, slots = 30_000, 300, 40, 1000
+		s := &hands{slow: slow{Store: newStore(), each: 10 * time.Millisecond}, inHand: map[string]int{}}
+		var g gauge
+		work := g.handler(50 * time.Millisecond)
+		enqueueTo(t, s, jobs, targets)
+		r := newRig(t, s, Config{
+			Concurrency: slots,
+			Policies: []policy.Policy{calling("p", func(p *policy.Policy) {
+				p.Concurrency, p.Batch, p.PerTarget.Concurrency = slots, slots, limit
+			})},
+			Handlers: map[string]Handler{"k": func(ctx context.Context, t *Task) error {
+				return errors.Join(work(ctx, t), s.end(ctx, t))
+			}},
+		})
+		if err := r.Quiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, most := g.total.Load(), (2*heldSlots+2)*slots; n != jobs || s.mostAll > most {
+			t.Errorf("%d starts, %d in hand; want %d, at most %d", n, s.mostAll, jobs, most)
+		}
+		t.Logf("%d in hand, %d turns", s.mostAll, s.turns.Load())
+	})
 }
 
 // TestTurnsOfManyLanesOverlap: where starts end faster than turns and are many,
@@ -151,11 +200,7 @@ func TestTurnsOfManyLanesOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const jobs, targets, limit, slots = 30_000, 50, 40, 2000
 		s := &hands{slow: slow{Store: newStore(), each: 10 * time.Millisecond}, inHand: map[string]int{}}
-		all := make([]job.New, jobs)
-		for i := range all {
-			all[i] = job.New{Kind: "k", Policy: "p", Target: fmt.Sprint(i % targets)}
-		}
-		enqueue(t, s, all...)
+		enqueueTo(t, s, jobs, targets)
 		r := newRig(t, s, Config{
 			Concurrency: slots,
 			Policies: []policy.Policy{calling("p", func(p *policy.Policy) {

@@ -223,6 +223,7 @@ func (l *loop) turned(t *turn, answer store.Turned, err error) {
 	running := l.running
 	l.batch++
 	l.turnedLanes(t, &answer)
+	l.seeGates(answer.Gates) // before anything starts by a permit in hand
 	l.claimed(t, answer.Claimed)
 	l.foundLanes(t, &answer)
 	l.gather(l.running - running)
@@ -340,8 +341,9 @@ func (l *loop) claimed(t *turn, jobs []job.Job) {
 	}
 	l.learnLaws(t, jobs)
 	now := l.now()
+	seats := l.seats(len(jobs), now)
 	for i := range jobs {
-		l.arrive(&jobs[i], now)
+		l.arrive(&jobs[i], now, seats)
 	}
 }
 

@@ -77,6 +77,7 @@ func (s *Store) turnFlow(t *store.Turn, answer *store.Turned, p *process, now ti
 	for _, target := range slices.Sorted(maps.Keys(asked)) {
 		answer.Gates = append(answer.Gates, s.gateOf(target))
 	}
+	answer.Gates = store.UnknownGates(t, answer.Swapped, answer.Gates)
 }
 
 // leased returns the row if the process holds it under exactly this epoch.

@@ -159,14 +159,18 @@ func (w *turning) readGates() {
 		known[w.swaps.swaps[i].Target] = true
 	}
 	var targets []string
+	var versions []int64
 	discovers := false
 	for _, c := range w.lanes {
 		if discovers = discovers || c.Target == ""; c.Target != "" && !known[c.Target] {
-			targets = append(targets, c.Target)
+			targets, versions = append(targets, c.Target), append(versions, c.Known)
 		}
 	}
-	if len(targets) > 0 || discovers {
-		w.query("gates_of_turn", []any{targets}, w.readGate)
+	if len(targets) > 0 {
+		w.query("gates_of_turn", []any{targets, versions}, w.readGate)
+	}
+	if discovers {
+		w.query("gates_of_lanes", nil, w.readGate)
 	}
 }
 
@@ -203,6 +207,11 @@ func (w *turning) answerGates(asked map[string]bool) {
 			asked[sw.Target] = true
 		} else if asked[sw.Target] {
 			w.swaps.gates[sw.Target] = kept(sw.Gate)
+		}
+	}
+	for _, c := range w.lanes {
+		if _, there := w.swaps.gates[c.Target]; c.Known > 0 && !there {
+			delete(asked, c.Target)
 		}
 	}
 	for _, target := range slices.Sorted(maps.Keys(asked)) {

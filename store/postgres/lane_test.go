@@ -261,3 +261,52 @@ func TestLanesOfManyQueuesAreAnsweredInOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestStrandedLooksAreWoken: a look that waits for a swap of a gate that is open,
+// as a commit between a swap and its wake can leave it, is found by maintenance,
+// whatever other kinds and queues wait beside it.
+func TestStrandedLooksAreWoken(t *testing.T) {
+	l := newLooker(t, time.Hour)
+	ctx := t.Context()
+	seq := l.add(job.New{Kind: "mail"})[0]
+	l.add(job.New{Kind: "call", Target: "other"}, job.New{Kind: "mail", Queue: "bulk", Target: "other"})
+	discover := func() []int64 {
+		t.Helper()
+		answer, err := l.Turn(ctx, store.Turn{Process: l.process, Lanes: []store.LaneClaim{{
+			Queue: job.DefaultQueue, Kinds: []string{"mail"}, Lanes: 9, Firsts: 9, Retries: 9, Limit: 9,
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return numbersOf(answer.Claimed)
+	}
+	gate := func(open any) {
+		t.Helper()
+		_, err := l.pool.Exec(ctx, `INSERT INTO ebb_gate (version, open_at, room, target, state, grants, disabled, policy)
+			VALUES (1, $1, 9, $2, '{"v":1}', '[]', '', '') ON CONFLICT (target) DO UPDATE SET open_at = $1`, open, shop)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	gate(store.Never)
+	if got := discover(); len(got) != 0 {
+		t.Fatalf("discovered %v behind a gate that is shut", got)
+	}
+	maintain := func() {
+		t.Helper()
+		if _, err := l.Maintain(ctx, store.Maintenance{Limit: 100}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if maintain(); len(discover()) != 0 {
+		t.Fatal("maintenance opened a gate")
+	}
+	gate(nil) // without a wake
+	if got := discover(); len(got) != 0 {
+		t.Fatalf("discovered %v before maintenance: the look was not stranded", got)
+	}
+	maintain()
+	if got := discover(); !slices.Equal(got, []int64{seq}) {
+		t.Errorf("discovered %v after maintenance, want %d", got, seq)
+	}
+}

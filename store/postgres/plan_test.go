@@ -57,6 +57,7 @@ var hot = map[string][]string{
 	"held_before":      {"ebb_job_held"},
 	"lanes":            {"ebb_job_lane"},
 	"targets":          {"ebb_job_lane"},
+	"wake_stranded":    {"ebb_job_lane"},
 }
 
 // sorting are statements that sort what they have found, which is little.

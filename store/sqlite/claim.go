@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -33,7 +34,7 @@ func (t *tx) claim(process int64, c store.Claim) ([]job.Job, error) {
 	if err != nil || len(p.jobs) == 0 {
 		return nil, err
 	}
-	if err := t.recall(p.jobs); err != nil {
+	if err := t.recall(t.ctx, p.jobs); err != nil {
 		return nil, err
 	}
 	for _, h := range p.heads {
@@ -172,7 +173,7 @@ func (h *head) read(r row) {
 }
 
 // recall fills in the past of those jobs that have one.
-func (t *tx) recall(jobs []job.Job) error {
+func (c *conn) recall(ctx context.Context, jobs []job.Job) error {
 	places := map[int64]int{}
 	var seqs []int64
 	for i := range jobs {
@@ -185,7 +186,7 @@ func (t *tx) recall(jobs []job.Job) error {
 		return nil
 	}
 	name, args := forSeqs("past", seqs)
-	return t.query(t.ctx, name, args, func(r row) error {
+	return c.query(ctx, name, args, func(r row) error {
 		j := &jobs[places[r.int(0)]]
 		err := readPast(j, r[1:])
 		j.History.Held = r.span(14)
@@ -213,14 +214,6 @@ func (p *pick) merge(heads []*head, limit int) error {
 		}
 	}
 	return nil
-}
-
-// earlier orders jobs of all priorities.
-func earlier(a, b *job.Job) bool {
-	if a.Priority != b.Priority {
-		return a.Priority < b.Priority
-	}
-	return before(a, b)
 }
 
 // before orders jobs of one priority.
@@ -266,41 +259,6 @@ func (t *tx) lease(process int64, queue string, jobs []job.Job) error {
 	return t.leaseKeys(jobs)
 }
 
-// leaseSome is lease for jobs of lanes, of which only those begin that say so.
-func (t *tx) leaseSome(process int64, queue string, jobs []job.Job) error {
-	type like struct {
-		epoch int64
-		begun bool
-	}
-	now, groups := t.instant(), map[like][]int64{}
-	for i := range jobs {
-		j := &jobs[i]
-		toRunning(j, process, now)
-		g := like{j.Epoch, j.Begun}
-		groups[g] = append(groups[g], j.Seq)
-	}
-	t.took(queue, len(jobs))
-	for g, seqs := range groups {
-		if err := t.leaseAlike(process, queue, seqs, g.epoch, g.begun); err != nil {
-			return err
-		}
-	}
-	return t.leaseKeys(jobs)
-}
-
-// leaseAlike adds leases that differ in their numbers alone. A run of numbers
-// is read from the jobs; scattered ones are told, and no job is looked for.
-func (t *tx) leaseAlike(process int64, queue string, seqs []int64, epoch int64, begun bool) error {
-	slices.Sort(seqs) // each row is added where the last one was
-	var err error
-	if isRun(seqs) {
-		_, err = t.run("lease_run", seqs[0], seqs[len(seqs)-1], process, epoch, micros(t.instant()), flag(begun), queue)
-	} else {
-		_, err = t.run("lease_list", jsonList(seqs), process, epoch, micros(t.instant()), flag(begun), queue)
-	}
-	return err
-}
-
 // toRunning makes a running job of a waiting one.
 func toRunning(j *job.Job, process int64, now time.Time) {
 	j.State, j.Process, j.LeasedAt = job.Running, process, now
@@ -316,21 +274,35 @@ func (t *tx) took(queue string, n int) {
 // leaseKeys writes down the keys of those leases that have one, and reads
 // their rules.
 func (t *tx) leaseKeys(jobs []job.Job) error {
-	var seqs []int64
-	for i := range jobs {
-		if jobs[i].Key != "" {
-			seqs = append(seqs, jobs[i].Seq)
-		}
-	}
+	seqs := keyed(jobs)
 	if len(seqs) == 0 {
 		return nil
 	}
 	if err := t.runFor("lease_keys", seqs); err != nil {
 		return err
 	}
+	return t.keyRules(t.ctx, jobs)
+}
+
+// keyed lists the jobs that have a key.
+func keyed(jobs []job.Job) (seqs []int64) {
+	for i := range jobs {
+		if jobs[i].Key != "" {
+			seqs = append(seqs, jobs[i].Seq)
+		}
+	}
+	return seqs
+}
+
+// keyRules reads the rules of those jobs that have a key.
+func (c *conn) keyRules(ctx context.Context, jobs []job.Job) error {
+	seqs := keyed(jobs)
+	if len(seqs) == 0 {
+		return nil
+	}
 	rules := map[int64]job.KeyRule{}
 	name, args := forSeqs("key_rules", seqs)
-	err := t.query(t.ctx, name, args, func(r row) error {
+	err := c.query(ctx, name, args, func(r row) error {
 		rules[r.int(0)] = job.KeyRule(r.text(1))
 		return nil
 	})

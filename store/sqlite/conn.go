@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/ebbhq/ebb/job"
 )
 
 // rawConn is what the driver's connections can do.
@@ -156,8 +154,8 @@ func (c *conn) named(args []any) []driver.NamedValue {
 
 // desk is memory that every turn needs again.
 type desk struct {
-	rows    []job.Job // what lanes were read of
-	numbers []byte    // of settles, and their results
+	rows    []waiter // what lanes were read of
+	numbers []byte   // of settles, and their results
 	results []byte
 }
 
@@ -168,9 +166,8 @@ const (
 	maxDeskBytes = 1 << 20
 )
 
-// tidy forgets what the rows held.
+// tidy keeps no more than that.
 func (d *desk) tidy() {
-	clear(d.rows)
 	if d.rows = d.rows[:0]; cap(d.rows) > maxDeskRows {
 		d.rows = nil
 	}

@@ -1,10 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
-	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
 )
 
@@ -26,16 +26,24 @@ type serving struct {
 type part struct {
 	kind  string
 	retry bool
-	rows  []job.Job // what may start now, as far as it was read, without its past
-	taken int       // of the rows
-	given int       // of the taken, while they are put in order
+	rows  []waiter // what may start now, as far as it was read
+	taken int      // of the rows
+	given int      // of the taken, while they are put in order
+}
+
+// waiter is where a job stands in its part.
+type waiter struct{ priority, due, seq int64 }
+
+// before is the order of a lane.
+func (a waiter) before(b waiter) bool {
+	return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.due, b.due), cmp.Compare(a.seq, b.seq)) < 0
 }
 
 // laning is the lane claims of a turn.
 type laning struct {
 	*tx
 	process int64
-	jobs    []job.Job
+	handed  []*handed
 	targets map[string]bool // of which a job was claimed
 	left    []store.LaneName
 }
@@ -138,7 +146,8 @@ func (t *tx) readLane(queue string, v *serving, most int) error {
 	return nil
 }
 
-// readPart reads up to n jobs of a part, onto the desk.
+// readPart reads where up to n jobs of a part stand, onto the desk. What they
+// are is read of those that are taken, of all lanes together.
 func (t *tx) readPart(queue, target string, p *part, n int) error {
 	rows, err := t.open(t.ctx, "part", 0, []any{target, queue, p.kind, flag(p.retry), micros(t.instant())})
 	if err != nil {
@@ -154,15 +163,7 @@ func (t *tx) readPart(queue, target string, p *part, n int) error {
 		if r == nil {
 			break
 		}
-		d.rows = append(d.rows, job.Job{
-			Seq: r.int(2), Epoch: r.int(3), EnqueuedAt: r.at(4),
-			New: job.New{
-				Queue: queue, Kind: p.kind, Priority: int(r.int(0)), DueAt: r.at(1), Policy: r.text(5), Target: r.text(6),
-				Key: r.text(7), Unique: r.text(8), DeadlineAt: r.at(9), Batch: r.text(10), Trace: r.text(11), Args: r.bytes(12),
-			},
-		})
-		j := &d.rows[len(d.rows)-1]
-		j.History.DeadlineAt = j.DeadlineAt
+		d.rows = append(d.rows, waiter{r.int(0), r.int(1), r.int(2)})
 	}
 	p.rows = d.rows[first:len(d.rows):len(d.rows)]
 	return rows.close()
@@ -180,7 +181,7 @@ func (v *serving) merge(most int) {
 			if p.retry {
 				left = retries
 			}
-			if next[i] < len(p.rows) && left > 0 && (first < 0 || earlier(&p.rows[next[i]], &v.parts[first].rows[next[first]])) {
+			if next[i] < len(p.rows) && left > 0 && (first < 0 || p.rows[next[i]].before(v.parts[first].rows[next[first]])) {
 				first = i
 			}
 		}
@@ -210,75 +211,6 @@ func (v *serving) take(n int) {
 	for _, p := range v.picks[:n] {
 		p.taken++
 	}
-}
-
-// handOut takes what the lanes give out of them, for the process.
-func (l *laning) handOut(queue string, lanes []*serving) error {
-	n := 0
-	for _, v := range lanes {
-		n += v.took
-	}
-	if n == 0 {
-		return nil
-	}
-	jobs := make([]job.Job, 0, n)
-	for _, v := range lanes {
-		if v.took == 0 {
-			continue
-		}
-		l.targets[v.target] = true
-		for _, p := range v.picks[:v.took] {
-			jobs = append(jobs, p.rows[p.given])
-			p.given++
-		}
-		for _, p := range v.parts {
-			if err := l.unwait(queue, v.target, p); err != nil {
-				return err
-			}
-		}
-	}
-	if err := l.recall(jobs); err != nil {
-		return err
-	}
-	rest := jobs
-	for _, v := range lanes {
-		markBegun(rest[:v.took], v.begin)
-		rest = rest[v.took:]
-	}
-	if err := l.leaseSome(l.process, queue, jobs); err != nil {
-		return err
-	}
-	if l.jobs == nil {
-		l.jobs = jobs
-	} else {
-		l.jobs = append(l.jobs, jobs...)
-	}
-	return nil
-}
-
-// markBegun marks the first n jobs that are no suspects.
-func markBegun(jobs []job.Job, n int) {
-	for i := range jobs {
-		if n > 0 && jobs[i].History.Crashes < store.SuspectCrashes {
-			jobs[i].Begun = true
-			n--
-		}
-	}
-}
-
-// unwait removes what was taken of a part: the beginning of each priority.
-func (t *tx) unwait(queue, target string, p *part) error {
-	for i := range p.taken {
-		j := &p.rows[i]
-		if last := i+1 == p.taken || p.rows[i+1].Priority != j.Priority; !last {
-			continue
-		}
-		_, err := t.run("unwait_to", target, queue, p.kind, flag(p.retry), int64(j.Priority), micros(j.DueAt), j.Seq, micros(t.instant()))
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // rest says when discovery looks at the parts next. One that has nothing left

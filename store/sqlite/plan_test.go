@@ -73,8 +73,9 @@ var plans = map[string][]string{
 	"part": {
 		"SCAN p VIRTUAL TABLE",
 		"SEARCH w USING PRIMARY KEY (target=? AND queue=? AND kind=? AND retry=? AND priority=? AND due_at<?)",
-		"SEARCH j USING INTEGER PRIMARY KEY (rowid=?)",
 	},
+	"taken@run":  {"SEARCH j USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+	"taken@list": {"SCAN r VIRTUAL TABLE", "SEARCH j USING INTEGER PRIMARY KEY (rowid=?)"},
 	"unwait":     {"SEARCH ebb_wait USING PRIMARY KEY (target=? AND queue=? AND kind=? AND retry=? AND priority=? AND due_at=? AND seq=?)"},
 	"unwait_to":  {"SEARCH ebb_wait USING PRIMARY KEY (target=? AND queue=? AND kind=? AND retry=? AND priority=? AND (due_at,seq)<(?,?))"},
 	"wait@run":   {"SEARCH ebb_job USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},

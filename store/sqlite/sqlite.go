@@ -75,6 +75,7 @@ type Store struct {
 	crowded  time.Time  // when another process was last met at the lock
 	released time.Time  // when the writer last let go of it
 	readers  chan *conn // idle connections and, as nil, those to be opened
+	takers   chan *conn // the same, for turns alone: no long list keeps them waiting
 	users    *sql.DB    // the handle of DB
 	signal   *signal
 
@@ -116,12 +117,21 @@ func newStore(path string, options Options) (*Store, error) {
 		path: path, options: options.withDefaults(), schema: schemaFiles,
 		closed: make(chan struct{}),
 	}
-	s.readers = make(chan *conn, s.options.Readers)
-	for range s.options.Readers {
-		s.readers <- nil
-	}
+	s.readers, s.takers = unopened(s.options.Readers), unopened(takers)
 	s.users = sql.OpenDB(connector{s})
 	return s, nil
+}
+
+// takers is how many turns read what they took at once.
+const takers = 2
+
+// unopened returns n connections that are yet to be opened.
+func unopened(n int) chan *conn {
+	conns := make(chan *conn, n)
+	for range n {
+		conns <- nil
+	}
+	return conns
 }
 
 // prepare creates the file, opens the writer and migrates.
@@ -155,9 +165,11 @@ func (s *Store) Close() error {
 			errs = append(errs, s.signal.close())
 		}
 		errs = append(errs, s.users.Close())
-		for range cap(s.readers) {
-			if c := <-s.readers; c != nil {
-				errs = append(errs, c.Close())
+		for _, conns := range []chan *conn{s.readers, s.takers} {
+			for range cap(conns) {
+				if c := <-conns; c != nil {
+					errs = append(errs, c.Close())
+				}
 			}
 		}
 		<-s.writing.enter(inTurn) // never given back

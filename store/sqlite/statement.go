@@ -146,10 +146,16 @@ func stretches(seqs []int64) (list [][]int64) {
 // inStretches returns the parts of the rows, in rising order, that a statement
 // is best run for: all of them, or each run by itself.
 func (t *tx) inStretches(seqs []int64) [][]int64 {
-	if t.noted == nil {
-		if list := stretches(seqs); list != nil {
-			return list
-		}
+	if t.noted != nil {
+		return [][]int64{seqs}
+	}
+	return orStretches(seqs)
+}
+
+// orStretches returns the runs of the numbers, if they are few, or all as one.
+func orStretches(seqs []int64) [][]int64 {
+	if list := stretches(seqs); list != nil {
+		return list
 	}
 	return [][]int64{seqs}
 }

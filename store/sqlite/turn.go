@@ -18,42 +18,54 @@ func (s *Store) Turn(ctx context.Context, turn store.Turn) (store.Turned, error)
 		return store.Turned{}, err
 	}
 	var answer store.Turned
+	var lanes []*handed
+	var now time.Time
 	err := s.write(ctx, "turn", turn.Now, func(t *tx) (err error) {
-		answer, err = t.turn(&turn)
+		now = t.instant()
+		answer, lanes, err = t.turn(&turn)
 		return err
 	})
+	if err == nil {
+		err = s.readUnread(ctx, turn.Process, now, lanes)
+	}
 	if err != nil {
 		return store.Turned{}, err
+	}
+	for _, h := range lanes {
+		if answer.Claimed == nil {
+			answer.Claimed = h.jobs
+		} else {
+			answer.Claimed = append(answer.Claimed, h.jobs...)
+		}
 	}
 	return answer, nil
 }
 
-func (t *tx) turn(turn *store.Turn) (store.Turned, error) {
+func (t *tx) turn(turn *store.Turn) (answer store.Turned, lanes []*handed, err error) {
 	defer t.desk.tidy()
-	var answer store.Turned
 	registered, err := t.one(t.ctx, "registered", turn.Process)
 	if err != nil {
-		return answer, err
+		return answer, nil, err
 	}
 	if registered == nil {
-		return answer, store.ErrLostProcess
+		return answer, nil, store.ErrLostProcess
 	}
 	if answer.Settled, err = t.settle(turn.Process, turn.Settles); err != nil {
-		return answer, err
+		return answer, nil, err
 	}
 	if answer.Begun, err = t.begin(turn.Process, turn.Begin); err != nil {
-		return answer, err
+		return answer, nil, err
 	}
 	if answer.Released, err = t.release(turn.Process, turn.Release); err != nil {
-		return answer, err
+		return answer, nil, err
 	}
 	if err := t.hold(turn.Holds); err != nil {
-		return answer, err
+		return answer, nil, err
 	}
 	for _, c := range turn.Claims {
 		jobs, err := t.claim(turn.Process, c)
 		if err != nil {
-			return answer, err
+			return answer, nil, err
 		}
 		if answer.Claimed == nil {
 			answer.Claimed = jobs // mostly all there is: half a kilobyte each
@@ -62,30 +74,26 @@ func (t *tx) turn(turn *store.Turn) (store.Turned, error) {
 		}
 	}
 	if len(turn.Lanes) == 0 && len(turn.Swaps) == 0 {
-		return answer, nil
+		return answer, nil, nil
 	}
-	err = t.flow(turn, &answer)
-	return answer, err
+	lanes, err = t.flow(turn, &answer)
+	return answer, lanes, err
 }
 
 // flow does what a turn asks of lanes and gates.
-func (t *tx) flow(turn *store.Turn, answer *store.Turned) error {
+func (t *tx) flow(turn *store.Turn, answer *store.Turned) ([]*handed, error) {
 	l := &laning{tx: t, process: turn.Process, targets: map[string]bool{}}
 	err := l.all(turn.Lanes)
 	if err != nil {
-		return err
-	}
-	if answer.Claimed == nil {
-		answer.Claimed = l.jobs
-	} else {
-		answer.Claimed = append(answer.Claimed, l.jobs...)
+		return nil, err
 	}
 	answer.Left = l.left
 	if answer.Swapped, err = t.swaps(turn.Swaps, l.targets); err != nil || len(l.targets) == 0 {
-		return err
+		return l.handed, err
 	}
-	answer.Gates, err = t.gates(t.ctx, slices.Sorted(maps.Keys(l.targets)))
-	return err
+	gates, err := t.gates(t.ctx, slices.Sorted(maps.Keys(l.targets)))
+	answer.Gates = store.UnknownGates(turn, answer.Swapped, gates)
+	return l.handed, err
 }
 
 // answersFor returns n times false; nil where nothing was asked.

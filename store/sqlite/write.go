@@ -179,6 +179,11 @@ func (s *Store) giveUp(t *tx, cause error) error {
 // read runs f on a connection for reading; snapshot makes all its statements
 // see one state.
 func (s *Store) read(ctx context.Context, what string, snapshot bool, f func(c *conn) error) error {
+	return s.readOn(ctx, s.readers, what, snapshot, f)
+}
+
+// readOn is read on one of those connections.
+func (s *Store) readOn(ctx context.Context, conns chan *conn, what string, snapshot bool, f func(c *conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -189,13 +194,13 @@ func (s *Store) read(ctx context.Context, what string, snapshot bool, f func(c *
 	default:
 	}
 	select {
-	case c = <-s.readers:
+	case c = <-conns:
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.closed:
 		return errClosed
 	}
-	defer func() { s.readers <- c }()
+	defer func() { conns <- c }()
 	err := s.patiently(ctx, func() (err error) {
 		if c == nil {
 			if c, err = s.connect(ctx, roleReader); err != nil {

@@ -245,6 +245,8 @@ var laneRules = []flowRule{
 		s.same("targets", list("", 9), []string{"w 1", "x 0", "y 0"})
 		s.same("page", list("w", 1), []string{"x 0"})
 		s.same("beyond", len(list("y", 1)), 0)
+		s.same("all of y", len(s.serve(t0, p, "y", 9)), 1)
+		s.same("without y", list("", 9), []string{"w 1", "x 0"})
 	}},
 	{"ahead of a job is what stands before it in its lane", func(s *flowScript) {
 		s.addN(t0, 3)
@@ -261,6 +263,12 @@ var laneRules = []flowRule{
 		queues, err := s.Queues(s.ctx)
 		s.must(err)
 		s.same("due", queues[0].DueAt, at(5))
+		first := dueAt(at(3)) // it goes last, and is due first
+		first.Priority = 9
+		s.add(t0, first)
+		queues, err = s.Queues(s.ctx)
+		s.must(err)
+		s.same("of another priority", queues[0].DueAt, at(3))
 	}},
 }
 
@@ -320,6 +328,60 @@ var nameRules = []flowRule{
 		c.Begin = 1
 		got := s.lanes(at(2), p, c).Claimed
 		s.same("begun", []bool{got[0].Begun, got[1].Begun, got[2].Begun}, []bool{false, true, false})
+	}},
+	{"a gate that the caller knows is not told again", func(s *flowScript) {
+		p := s.process(t0)
+		s.add(t0, to("x"), to("x"), to("x"), to("x"), to("y"))
+		s.shut(t0, p, at(9), 3)
+		told := func(known int64, swaps ...store.Swap) []string {
+			x, y := named("x", 1), named("y", 1)
+			x.Known, y.Known = known, 7
+			answer := s.turn(store.Turn{Process: p, Now: t0, Lanes: []store.LaneClaim{x, y}, Swaps: swaps})
+			names := []string{}
+			for _, g := range answer.Gates {
+				if g.Target == "x" {
+					names = append(names, fmt.Sprint(g.Version, " ", g.Room))
+				}
+			}
+			return names
+		}
+		s.same("another version", told(2), []string{"1 3"})
+		s.same("the same", told(1), []string{})
+		s.same("one that the turn swaps", told(1, store.Swap{Gate: store.Gate{Target: "x", Version: 1, Room: 4}}), []string{"2 4"})
+		s.same("a swap that is lost", told(2, store.Swap{Gate: store.Gate{Target: "x", Version: 1, Room: 5}}), []string{"2 4"})
+	}},
+	{"of a great many each is what is read of it", func(s *flowScript) {
+		const n = 300
+		p := s.process(t0)
+		for i := range n {
+			seqs := s.add(t0, to("x"), job.New{Kind: "mail", Target: "y", Priority: i % 3, Key: fmt.Sprint(i), KeyRule: job.KeySkip, Batch: "b", Args: []byte{byte(i)}})
+			if i%50 == 0 {
+				for _, j := range s.serve(t0, p, "x", 1) {
+					st := again(j, t0, time.Millisecond*time.Duration(i+1))
+					st.History.Crashes = i / 50
+					s.settled(t0, p, st)
+				}
+				s.add(t0, job.New{Kind: "mail", Unique: fmt.Sprint(seqs), DeadlineAt: at(99)})
+			}
+		}
+		claims := []store.LaneClaim{named("x", n), named("y", n)}
+		for i := range claims {
+			claims[i].Begin = n
+		}
+		answer := s.lanes(at(1), p, claims...)
+		suspects := 0
+		for _, j := range answer.Claimed {
+			s.same("read", s.job(j.Seq), j)
+			if !j.Begun {
+				suspects++
+			}
+		}
+		s.same("claimed, and not begun", []int{len(answer.Claimed), suspects}, []int{2 * n, n/50 - store.SuspectCrashes})
+		var settles []store.Settle
+		for _, j := range answer.Claimed {
+			settles = append(settles, succeeded(j, at(2)))
+		}
+		s.settled(at(2), p, settles...)
 	}},
 	{"first attempts and retries are bounded apart", func(s *flowScript) {
 		p := s.process(t0)

@@ -336,13 +336,28 @@ SELECT min(next_at), queue_number, priority, retrying, target, kind FROM looks G
 
 -- name: wake_stranded
 -- Looks that wait for a swap although their gate is open: a job may have come
--- between a swap's wake and its commit. $1 now.
-WITH looks AS MATERIALIZED (
-    SELECT p.ctid AS tid, p.*, greatest(g.open_at, coalesce($1::timestamptz, now())) AS next_at
-      FROM ebb_look p
-      LEFT JOIN ebb_gate g ON g.target = p.target
-     WHERE p.look_at = /*never*/ AND coalesce(g.open_at, '-infinity') < /*never*/
-       AND EXISTS (SELECT FROM ebb_job WHERE /*of_part*/ AND (deadline_at IS NULL OR deadline_at >= coalesce($1, now())))
+-- between a swap's wake and its commit. $1 now. They are few among many, and
+-- found by the index from one (queue, kind, first attempts or retries) to the
+-- next. One probe for the job of each: as EXISTS it was a hash of all jobs.
+WITH RECURSIVE groups AS (
+    (SELECT queue_number, kind, retrying FROM ebb_look ORDER BY queue_number, kind, retrying LIMIT 1)
+    UNION ALL
+    SELECT next.*
+      FROM groups g
+     CROSS JOIN LATERAL (
+        SELECT queue_number, kind, retrying
+          FROM ebb_look l
+         WHERE (l.queue_number, l.kind, l.retrying) > (g.queue_number, g.kind, g.retrying)
+         ORDER BY queue_number, kind, retrying
+         LIMIT 1) AS next
+),
+looks AS MATERIALIZED (
+    SELECT p.ctid AS tid, p.*, greatest(gate.open_at, coalesce($1::timestamptz, now())) AS next_at
+      FROM groups
+      JOIN ebb_look p ON p.queue_number = groups.queue_number AND p.kind = groups.kind AND p.retrying = groups.retrying AND p.look_at = /*never*/
+      LEFT JOIN ebb_gate gate ON gate.target = p.target
+     CROSS JOIN LATERAL (SELECT FROM ebb_job WHERE /*of_part*/ AND (deadline_at IS NULL OR deadline_at >= coalesce($1, now())) LIMIT 1) AS waits
+     WHERE coalesce(gate.open_at, '-infinity') < /*never*/
      LIMIT 1000
        FOR UPDATE OF p SKIP LOCKED
 ),

@@ -43,6 +43,11 @@ DELETE FROM ebb_ready WHERE queue = ?1 AND kind = ?2 AND priority = ?3 AND (due_
 INSERT INTO ebb_lease (seq, process, epoch, leased_at, begun, queue)
 SELECT seq, ?3, coalesce(epoch, 0) + 1, ?4, coalesce(crashes, 0) < ?5, queue FROM ebb_job WHERE /*seqs*/
 
+-- name: lease_unread
+-- The same for jobs of which no more is known; their keys are written down too.
+INSERT INTO ebb_lease (seq, process, epoch, leased_at, begun, queue, key)
+SELECT seq, ?3, coalesce(epoch, 0) + 1, ?4, coalesce(crashes, 0) < ?5, queue, key FROM ebb_job WHERE /*seqs*/
+
 -- name: lease_run
 -- Leases of which all is known but the numbers: those of the jobs ?1 to ?2.
 INSERT INTO ebb_lease (seq, process, epoch, leased_at, begun, queue)

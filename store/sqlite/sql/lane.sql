@@ -57,12 +57,16 @@ SELECT t.key, l.kind, l.retry
 -- name: part
 -- What may start of one part at ?5, in its order, read as far as it is taken.
 -- No LIMIT: SQLite plans a statement anew whenever that parameter is bound.
-SELECT w.priority, w.due_at, w.seq, epoch, enqueued_at, policy, j.target, j.key, unique_key, j.deadline_at, batch, trace, args
+SELECT w.priority, w.due_at, w.seq
   FROM json_each('[0,1,2,3,4,5,6,7,8,9]') AS p
        CROSS JOIN ebb_wait AS w
           ON w.target = ?1 AND w.queue = ?2 AND w.kind = ?3 AND w.retry = ?4 AND w.priority = p.value AND w.due_at <= ?5
-       CROSS JOIN ebb_job AS j ON j.seq = w.seq
  WHERE w.deadline_at IS NULL OR w.deadline_at >= ?5
+
+-- name: taken
+-- What is not known of jobs that are taken out of lanes, in the order in which
+-- they are named.
+SELECT j.seq, epoch, enqueued_at, policy, j.key, unique_key, deadline_at, batch, trace, args FROM /*rows*/
 
 -- name: key_rules
 SELECT j.seq, key_rule FROM /*rows*/
@@ -112,10 +116,23 @@ SELECT min((SELECT l.look_at FROM ebb_lane AS l
   FROM json_each(?1) AS q
 
 -- name: lanes_due
--- The earliest due time in the lanes of each queue of ?1.
-SELECT l.queue, min((SELECT min(w.due_at) FROM ebb_wait AS w
-                      WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry AND w.priority = p.value))
-  FROM json_each(?1) AS q CROSS JOIN ebb_lane AS l ON l.queue = q.value CROSS JOIN json_each('[0,1,2,3,4,5,6,7,8,9]') AS p
+-- The earliest due time in the lanes of each queue of ?1. Where the first and
+-- the last job of a part are of one priority, as mostly, the first is the
+-- earliest; else each priority is asked.
+SELECT l.queue, min(iif(
+       (SELECT w.priority FROM ebb_wait AS w
+         WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry
+         ORDER BY w.priority LIMIT 1)
+       = (SELECT w.priority FROM ebb_wait AS w
+           WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry
+           ORDER BY w.priority DESC LIMIT 1),
+       (SELECT w.due_at FROM ebb_wait AS w
+         WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry
+         ORDER BY w.priority, w.due_at LIMIT 1),
+       (SELECT min((SELECT min(w.due_at) FROM ebb_wait AS w
+                     WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry AND w.priority = p.value))
+          FROM json_each('[0,1,2,3,4,5,6,7,8,9]') AS p)))
+  FROM json_each(?1) AS q CROSS JOIN ebb_lane AS l ON l.queue = q.value
  GROUP BY l.queue
 
 -- name: ahead_lane
