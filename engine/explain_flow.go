@@ -39,7 +39,7 @@ func (e *Engine) gatherQueueFlow(ctx context.Context, g *queueFacts, rows []stor
 	}
 	targets := map[string]bool{}
 	for i := range g.waiting {
-		if t := gateName(&g.waiting[i], &g.state); t != "" && len(targets) < gateLimit {
+		if t := gateName(&g.waiting[i], &g.state.QueueRule); t != "" && len(targets) < gateLimit {
 			targets[t] = true
 		}
 	}
@@ -73,7 +73,7 @@ func (g *queueFacts) sift() stuck {
 	for i := range g.waiting {
 		j := &g.waiting[i]
 		_, kindPaused := g.flow.kinds[j.Kind]
-		guard, guarded := g.flow.gates[gateName(j, &g.state)]
+		guard, guarded := g.flow.gates[gateName(j, &g.state.QueueRule)]
 		switch {
 		case j.Blocked:
 			out.blocked++

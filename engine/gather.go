@@ -52,7 +52,7 @@ func (e *Engine) gather(ctx context.Context, g *gathered) (err error) {
 	if g.job.State != job.Queued && g.job.Begun {
 		return nil
 	}
-	if g.queue, _, err = e.queueState(ctx, g.job.Queue); err != nil {
+	if g.queue, err = e.queueRule(ctx, g.job.Queue); err != nil {
 		return err
 	}
 	if err := e.gatherFlow(ctx, g, rows); err != nil || g.job.State != job.Queued {
@@ -79,7 +79,7 @@ func newest(rows []store.AuditRow, act, what string, since time.Time) *store.Aud
 
 // pausedBy returns the order that paused a queue which is paused: the oldest
 // since it was last resumed, as pausing twice changes nothing.
-func pausedBy(rows []store.AuditRow, q store.QueueState) *store.AuditRow {
+func pausedBy(rows []store.AuditRow, q store.QueueRule) *store.AuditRow {
 	if !q.Paused {
 		return nil
 	}
@@ -98,7 +98,18 @@ func (e *Engine) queueState(ctx context.Context, name string) (store.QueueState,
 			return q, true, nil
 		}
 	}
-	return store.QueueState{Name: name}, false, nil
+	return store.QueueState{QueueRule: store.QueueRule{Name: name}}, false, nil
+}
+
+// queueRule finds what was declared of a queue, if anything.
+func (e *Engine) queueRule(ctx context.Context, name string) (store.QueueRule, error) {
+	all, err := e.store.QueueRules(ctx)
+	for _, q := range all {
+		if q.Name == name {
+			return q, nil
+		}
+	}
+	return store.QueueRule{Name: name}, err
 }
 
 // strictHolder returns the running job of a strict queue, nil if none runs.

@@ -22,7 +22,7 @@ type flowFacts struct {
 
 // gateName is the gate that guards a job's starts; empty = none does. A strict
 // queue's limit has no effect; its jobs' targets do.
-func gateName(j *job.Job, q *store.QueueState) string {
+func gateName(j *job.Job, q *store.QueueRule) string {
 	switch {
 	case j.Target != "":
 		return j.Target

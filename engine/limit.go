@@ -44,7 +44,7 @@ func (e *Engine) queueLimit(ctx context.Context, target string) (store.QueueLimi
 	if !ok {
 		return store.QueueLimit{}, nil
 	}
-	q, _, err := e.queueState(ctx, queue)
+	q, err := e.queueRule(ctx, queue)
 	return q.Limit, err
 }
 

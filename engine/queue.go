@@ -138,7 +138,7 @@ func (e *Engine) gatherQueue(ctx context.Context, g *queueFacts) (err error) {
 	if err != nil {
 		return err
 	}
-	g.paused = pausedBy(rows, g.state)
+	g.paused = pausedBy(rows, g.state.QueueRule)
 	if g.state.Strict {
 		if g.holder, err = e.strictHolder(ctx, g.state.Name); err != nil {
 			return err

@@ -74,7 +74,7 @@ type gathered struct {
 	job       job.Job
 	attempts  []job.Attempt
 	policy    *policy.Policy // as it is now; nil = not known here
-	queue     store.QueueState
+	queue     store.QueueRule
 	paused    *store.AuditRow // the order that paused the queue, if it is known
 	cancelled *store.AuditRow // an order to cancel this job
 	retried   *store.AuditRow // the last order to retry it

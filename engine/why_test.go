@@ -33,7 +33,7 @@ func gatheredFor(change func(g *gathered)) *gathered {
 			Seq: 42, New: job.New{Kind: "ocr", Queue: "docs", Policy: "processing", DueAt: clockAt("12:00:00")},
 			State: job.Queued, EnqueuedAt: clockAt("11:58:00"),
 		},
-		queue: store.QueueState{Name: "docs"},
+		queue: store.QueueRule{Name: "docs"},
 		processes: []store.Process{
 			{ID: 7, Host: "alpha", PID: 4711, Kinds: []string{"ocr", "index"}, Queues: []string{"docs"}, SeenAt: clockAt("12:01:20")},
 		},

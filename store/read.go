@@ -32,12 +32,17 @@ type Page struct {
 	Limit  int
 }
 
-// QueueState is one queue with its maintained counts.
-type QueueState struct {
+// QueueRule is what was declared of one queue.
+type QueueRule struct {
 	Name   string
 	Paused bool
 	Strict bool
 	Limit  QueueLimit // zero = none
+}
+
+// QueueState is one queue with its maintained counts.
+type QueueState struct {
+	QueueRule
 	Counts map[job.State]int64
 	// DueAt is the earliest due time of a queued job that is not blocked;
 	// zero = none.
@@ -80,7 +85,10 @@ type Reader interface {
 	// are fewer, or an index finds what is asked for. Jobs that stand in the
 	// way though their state is another may count.
 	Floor(ctx context.Context, f Filter, before int64, rows int) (int64, error)
+	// Queues lists them by name.
 	Queues(ctx context.Context) ([]QueueState, error)
+	// QueueRules is Queues for those who ask every second: it reads no job.
+	QueueRules(ctx context.Context) ([]QueueRule, error)
 	// Recent lists what ended at or after since, newest first, then by
 	// sequence from the highest, at most limit. Which of those that ended in
 	// the instant of the last one are left out is open.

@@ -22,7 +22,7 @@ func (w law) limited() bool { return w.limit }
 
 // readLaws reads the orders for queues that have any.
 func (w *Worker) readLaws(ctx context.Context) (map[string]law, error) {
-	queues, err := w.store.Queues(ctx)
+	queues, err := w.store.QueueRules(ctx)
 	if err != nil {
 		return nil, err
 	}

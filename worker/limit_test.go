@@ -197,9 +197,9 @@ type counting struct {
 	calls atomic.Int32
 }
 
-func (c *counting) Queues(ctx context.Context) ([]store.QueueState, error) {
+func (c *counting) QueueRules(ctx context.Context) ([]store.QueueRule, error) {
 	c.calls.Add(1)
-	return c.Store.Queues(ctx)
+	return c.Store.QueueRules(ctx)
 }
 
 func (c *counting) Periodics(ctx context.Context) ([]store.Periodic, error) {

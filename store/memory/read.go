@@ -86,12 +86,28 @@ func (s *Store) Queues(ctx context.Context) ([]store.QueueState, error) {
 	defer s.mu.Unlock()
 	list := make([]store.QueueState, 0, len(s.queues))
 	for _, q := range s.queues {
-		list = append(list, store.QueueState{
-			Name: q.name, Paused: q.paused, Strict: q.strict, Limit: q.limit, Counts: maps.Clone(q.counts), DueAt: q.dueAt(),
-		})
+		list = append(list, store.QueueState{QueueRule: q.rule(), Counts: maps.Clone(q.counts), DueAt: q.dueAt()})
 	}
 	slices.SortFunc(list, func(a, b store.QueueState) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
+}
+
+// QueueRules lists what was declared of the queues.
+func (s *Store) QueueRules(ctx context.Context) ([]store.QueueRule, error) {
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	list := make([]store.QueueRule, 0, len(s.queues))
+	for _, q := range s.queues {
+		list = append(list, q.rule())
+	}
+	slices.SortFunc(list, func(a, b store.QueueRule) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+func (q *queue) rule() store.QueueRule {
+	return store.QueueRule{Name: q.name, Paused: q.paused, Strict: q.strict, Limit: q.limit}
 }
 
 // Groups gathers the dead letters.

@@ -196,9 +196,7 @@ func (s *Store) Queues(ctx context.Context) ([]store.QueueState, error) {
 	l := s.scans.list()
 	b.Queue(statement("queues_declared"), l.queues, l.from).Query(func(rows pgx.Rows) error {
 		return eachRow(rows, func(r *row) error {
-			q := &store.QueueState{Name: r.text(), Paused: r.flag(), Strict: r.flag(), Counts: map[job.State]int64{}}
-			q.Limit = store.QueueLimit{Concurrency: int(r.number()), Rate: r.float()}
-			q.DueAt = r.instant()
+			q := &store.QueueState{QueueRule: r.queueRule(), DueAt: r.instant(), Counts: map[job.State]int64{}}
 			by[q.Name], heads[q.Name] = q, headsOf(r.next())
 			return nil
 		})
@@ -225,6 +223,24 @@ func (s *Store) Queues(ctx context.Context) ([]store.QueueState, error) {
 	}
 	slices.SortFunc(list, func(a, b store.QueueState) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
+}
+
+// QueueRules lists what was declared of the queues.
+func (s *Store) QueueRules(ctx context.Context) ([]store.QueueRule, error) {
+	list, b := []store.QueueRule{}, &pgx.Batch{}
+	b.Queue(statement("queue_rules")).Query(func(rows pgx.Rows) error {
+		return eachRow(rows, func(r *row) error {
+			list = append(list, r.queueRule())
+			return nil
+		})
+	})
+	return list, failed("queues", s.send(ctx, b))
+}
+
+func (r *row) queueRule() store.QueueRule {
+	return store.QueueRule{
+		Name: r.text(), Paused: r.flag(), Strict: r.flag(), Limit: store.QueueLimit{Concurrency: int(r.number()), Rate: r.float()},
+	}
 }
 
 // Groups gathers the dead letters: from the maintained counts where they can

@@ -162,18 +162,14 @@ func (s *Store) Floor(ctx context.Context, f store.Filter, before int64, rows in
 func (s *Store) Queues(ctx context.Context) ([]store.QueueState, error) {
 	list := []store.QueueState{}
 	err := s.read(ctx, "queues", true, func(c *conn) error {
-		var names []string
-		places := map[string]int{}
-		err := c.query(ctx, "queues", nil, func(r row) error {
-			names, places[r.text(0)] = append(names, r.text(0)), len(list)
-			list = append(list, store.QueueState{
-				Name: r.text(0), Paused: r.flag(1), Strict: r.flag(2), Counts: map[job.State]int64{},
-				Limit: store.QueueLimit{Concurrency: int(r.int(3)), Rate: r.float(4)},
-			})
-			return nil
-		})
+		rules, err := c.queueRules(ctx)
 		if err != nil {
 			return err
+		}
+		names, places := make([]string, len(rules)), map[string]int{}
+		for i, q := range rules {
+			names[i], places[q.Name] = q.Name, i
+			list = append(list, store.QueueState{QueueRule: q, Counts: map[job.State]int64{}})
 		}
 		err = c.query(ctx, "tallies", nil, func(r row) error {
 			if i, ok := places[r.text(0)]; ok {
@@ -189,6 +185,27 @@ func (s *Store) Queues(ctx context.Context) ([]store.QueueState, error) {
 			list[i].DueAt = due[list[i].Name]
 		}
 		return err
+	})
+	return list, err
+}
+
+// QueueRules lists what was declared of the queues.
+func (s *Store) QueueRules(ctx context.Context) (list []store.QueueRule, err error) {
+	err = s.read(ctx, "queues", false, func(c *conn) (err error) {
+		list, err = c.queueRules(ctx)
+		return err
+	})
+	return list, err
+}
+
+func (c *conn) queueRules(ctx context.Context) ([]store.QueueRule, error) {
+	list := []store.QueueRule{}
+	err := c.query(ctx, "queues", nil, func(r row) error {
+		list = append(list, store.QueueRule{
+			Name: r.text(0), Paused: r.flag(1), Strict: r.flag(2),
+			Limit: store.QueueLimit{Concurrency: int(r.int(3)), Rate: r.float(4)},
+		})
+		return nil
 	})
 	return list, err
 }

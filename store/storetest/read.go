@@ -222,9 +222,11 @@ var readRules = []rule{
 		for i := range queues {
 			queues[i].Counts = nil
 		}
-		s.same("queues", queues, []store.QueueState{
-			{Name: "a", DueAt: t0}, {Name: "b", Paused: true, DueAt: at(3)}, {Name: "c", Strict: true},
-		})
+		want := []store.QueueRule{{Name: "a"}, {Name: "b", Paused: true}, {Name: "c", Strict: true}}
+		s.same("queues", queues, []store.QueueState{{QueueRule: want[0], DueAt: t0}, {QueueRule: want[1], DueAt: at(3)}, {QueueRule: want[2]}})
+		rules, err := s.QueueRules(s.ctx)
+		s.must(err)
+		s.same("rules", rules, want)
 	}},
 	{"counts of every state", func(s *script) {
 		s.oneOfEach(s.process(t0))

@@ -193,12 +193,8 @@ lanes AS MATERIALIZED (
            FOR UPDATE SKIP LOCKED) AS l
      WHERE r.most > 0
 ),
-looks AS MATERIALIZED (
-    SELECT l.ctid AS tid, l.*
-      FROM lanes q JOIN ebb_look l ON l.target = q.target AND /*in_queue*/
-     WHERE l.kind = ANY (/*kinds*/) AND CASE WHEN l.retrying THEN $7 ELSE $6 END > 0
-       FOR UPDATE OF l SKIP LOCKED
-),
+-- A lane may have a look for each of many thousand enqueues: they are gathered
+-- as they are locked.
 parts AS MATERIALIZED (
     SELECT row_number() OVER () AS part_n, p.*, coalesce(g.room, 2147483647) AS room,
            CASE WHEN g.open_at > (SELECT now FROM clock) THEN g.open_at
@@ -206,7 +202,10 @@ parts AS MATERIALIZED (
       FROM (SELECT queue_number, target, kind, retrying, priority, array_agg(tid) AS tids,
                    min(min(look_at)) OVER (PARTITION BY target, kind, retrying) AS look_at,
                    min(min(look_at)) OVER (PARTITION BY target) AS lane_at
-              FROM looks
+              FROM (SELECT l.ctid AS tid, l.queue_number, l.target, l.kind, l.retrying, l.priority, l.look_at
+                      FROM lanes q JOIN ebb_look l ON l.target = q.target AND /*in_queue*/
+                     WHERE l.kind = ANY (/*kinds*/) AND CASE WHEN l.retrying THEN $7 ELSE $6 END > 0
+                       FOR UPDATE OF l SKIP LOCKED) AS looks
              GROUP BY queue_number, target, kind, retrying, priority) AS p
       -- One probe for each part: while gates seem few, the planner would read all
       -- of them for each.

@@ -32,6 +32,9 @@ SELECT seq, run_by, run_from, run_until, NULL, NULL, run_held, NULL, epoch, run_
 -- name: exists
 SELECT EXISTS (SELECT FROM ebb_all_view WHERE seq = $1)
 
+-- name: queue_rules
+SELECT name, paused, strict, concurrency, rate FROM ebb_queue ORDER BY name
+
 -- name: queues_declared
 -- $1 queues, $2 before when they have nothing queued, for each of their ten
 -- priorities. Answers the same as of now, 8 bytes each; transactions as short as
