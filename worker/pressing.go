@@ -92,7 +92,7 @@ func (n *track) ahead(worth int) int {
 // budget is how much a turn claims of all lanes together where starts end faster
 // than turns: many limits may let far more run at once than there are slots.
 func (l *loop) budget() int {
-	most, held := heldSlots*l.config.Concurrency, l.lanes.running+l.lanes.lined+l.lanes.seeking*l.part()
+	most, held := max(heldSlots*l.config.Concurrency, leastHeld), l.lanes.running+l.lanes.lined+l.lanes.seeking*l.part()
 	for _, n := range l.lanes.order {
 		held += n.asking
 	}
@@ -132,13 +132,15 @@ func (r *run) calm() bool {
 // none waits for others longer than gatherLanes, machine time. There no more of
 // a lane is in hand or asked for than may run at once and ended twice since the
 // last claim, fedAhead times what may run at once at most; and of all lanes about
-// twice heldSlots times the slots.
+// twice heldSlots times the slots, or twice leastHeld where slots are few: that
+// is what they work off while a turn is under way and the next one gathers.
 const (
 	manyEnds    = 4
-	gatherLanes = 5 * time.Millisecond
+	gatherLanes = 10 * time.Millisecond
 	leastBulk   = 1000
-	fedAhead    = 6
+	fedAhead    = 24
 	heldSlots   = 3
+	leastHeld   = 240
 )
 
 // busy reports whether starts end faster than turns.
