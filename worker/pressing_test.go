@@ -165,31 +165,42 @@ func (h *hands) end(_ context.Context, t *Task) error {
 
 // TestManyLanesAreFedBySlots: however many targets there are whose limits would
 // let this process take their work, about twice heldSlots times what its slots can
-// run is in hand. (What is on its way back, or was just discovered, comes on top.)
+// run is in hand, or twice leastHeld. (What is on its way back, or was just
+// discovered, comes on top.)
 func TestManyLanesAreFedBySlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const jobs, targets, limit, slots = 30_000, 300, 40, 1000
-		s := &hands{slow: slow{Store: newStore(), each: 10 * time.Millisecond}, inHand: map[string]int{}}
-		var g gauge
-		work := g.handler(50 * time.Millisecond)
-		enqueueTo(t, s, jobs, targets)
-		r := newRig(t, s, Config{
-			Concurrency: slots,
-			Policies: []policy.Policy{calling("p", func(p *policy.Policy) {
-				p.Concurrency, p.Batch, p.PerTarget.Concurrency = slots, slots, limit
-			})},
-			Handlers: map[string]Handler{"k": func(ctx context.Context, t *Task) error {
-				return errors.Join(work(ctx, t), s.end(ctx, t))
-			}},
+	for name, c := range map[string]struct {
+		slots, limit int
+		takes        time.Duration
+	}{
+		"many slots": {1000, 40, 50 * time.Millisecond},
+		"few slots":  {20, 40, 100 * time.Microsecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const jobs, targets = 30_000, 300
+				s := &hands{slow: slow{Store: newStore(), each: 10 * time.Millisecond}, inHand: map[string]int{}}
+				var g gauge
+				work := g.handler(c.takes)
+				enqueueTo(t, s, jobs, targets)
+				r := newRig(t, s, Config{
+					Concurrency: c.slots,
+					Policies: []policy.Policy{calling("p", func(p *policy.Policy) {
+						p.Concurrency, p.Batch, p.PerTarget.Concurrency = c.slots, c.slots, c.limit
+					})},
+					Handlers: map[string]Handler{"k": func(ctx context.Context, t *Task) error {
+						return errors.Join(work(ctx, t), s.end(ctx, t))
+					}},
+				})
+				if err := r.Quiet(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if n, most := g.total.Load(), 2*max(heldSlots*c.slots, leastHeld)+2*c.slots; n != jobs || s.mostAll > most {
+					t.Errorf("%d starts, %d in hand; want %d, at most %d", n, s.mostAll, jobs, most)
+				}
+				t.Logf("%d in hand, %d turns", s.mostAll, s.turns.Load())
+			})
 		})
-		if err := r.Quiet(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if n, most := g.total.Load(), (2*heldSlots+2)*slots; n != jobs || s.mostAll > most {
-			t.Errorf("%d starts, %d in hand; want %d, at most %d", n, s.mostAll, jobs, most)
-		}
-		t.Logf("%d in hand, %d turns", s.mostAll, s.turns.Load())
-	})
+	}
 }
 
 // TestTurnsOfManyLanesOverlap: where starts end faster than turns and are many,
