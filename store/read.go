@@ -87,7 +87,8 @@ type Reader interface {
 	Floor(ctx context.Context, f Filter, before int64, rows int) (int64, error)
 	// Queues lists them by name.
 	Queues(ctx context.Context) ([]QueueState, error)
-	// QueueRules is Queues for those who ask every second: it reads no job.
+	// QueueRules is Queues without what is in them: it reads no job and no
+	// count, however much waits.
 	QueueRules(ctx context.Context) ([]QueueRule, error)
 	// Recent lists what ended at or after since, newest first, then by
 	// sequence from the highest, at most limit. Which of those that ended in
