@@ -78,33 +78,49 @@ func (b *settling) succeed(like success, list []*store.Settle) error {
 		return b.each(job.Succeeded, list)
 	}
 	seqs := inOrder(list)
-	numbers, results := b.desk.numbers[:0], b.desk.results[:0]
-	for _, st := range list {
-		numbers = appendInstants(numbers, st.History.FirstStartAt, st.Attempt.StartedAt, st.Attempt.EndedAt)
-		if like.results {
-			numbers = appendPadded(appendPadded(numbers, int64(len(results)+1)), int64(len(st.Result)))
-			results = append(results, st.Result...)
-		}
-	}
-	b.desk.numbers, b.desk.results = numbers, results
 	h := like.history
 	args := []any{
 		micros(b.instant()), like.epoch,
 		number(h.Starts), number(h.Attempts), number(h.Waits), number(h.Idle), number(h.Crashes), freeText(h.Free), number(h.LastDelay),
 		int64(like.start), b.process, orNull(store.Text(like.heldBy)), number(like.held), orNull(like.version), number(h.Held),
 	}
-	name, width := "done_alike", 3*numberWidth
+	name, width := "done_alike", 3
 	if like.results {
-		name, width, args = "done_alike_results", 5*numberWidth, append(args, results)
+		name, width = "done_alike_results", 5
 	}
 	for _, part := range b.inStretches(seqs) {
-		n := width * len(part)
-		if err := b.runFor(name, part, append([]any{numbers[:n]}, args...)...); err != nil {
+		results := b.desk.results[:0]
+		numbers := b.numbers(part, list, width, func(numbers []byte, st *store.Settle) {
+			putInstants(numbers, st.History.FirstStartAt, st.Attempt.StartedAt, st.Attempt.EndedAt)
+			if like.results {
+				putPadded(numbers[3*numberWidth:], int64(len(results)+1))
+				putPadded(numbers[4*numberWidth:], int64(len(st.Result)))
+				results = append(results, st.Result...)
+			}
+		})
+		list = list[len(part):]
+		all := append([]any{numbers}, args...)
+		if b.desk.results = results; like.results {
+			all = append(all, results)
+		}
+		if err := b.runFor(name, part, all...); err != nil {
 			return err
 		}
-		numbers = numbers[n:]
 	}
 	return b.runForEach("job_end", seqs)
+}
+
+// numbers returns the numbers of a part, so many for each row, as put writes
+// those of the settles, which are the first of the list.
+func (b *settling) numbers(part []int64, list []*store.Settle, width int, put func(numbers []byte, st *store.Settle)) []byte {
+	width *= numberWidth
+	n, at := b.places(part)
+	numbers := slices.Grow(b.desk.numbers[:0], width*n)[:width*n]
+	b.desk.numbers = numbers
+	for i := range part {
+		put(numbers[width*at(i):], list[i])
+	}
+	return numbers
 }
 
 // again lets a group of jobs wait for their next start.
@@ -112,19 +128,16 @@ func (b *settling) again(like setback, list []*store.Settle) error {
 	if len(list) < minAlike {
 		return b.each(job.Queued, list)
 	}
-	seqs := inOrder(list)
-	numbers := make([]byte, 0, 5*numberWidth*len(list))
-	for _, st := range list {
-		numbers = appendInstants(numbers, st.History.FirstStartAt, st.Attempt.StartedAt, st.Attempt.EndedAt)
-		numbers = appendPadded(numbers, int64(st.Attempt.Delay))
-		numbers = appendInstants(numbers, store.Due(b.now, st.Delay))
-	}
-	for _, part := range b.inStretches(seqs) {
-		n := 5 * numberWidth * len(part)
-		if err := b.againPart(&like, part, numbers[:n]); err != nil {
+	for _, part := range b.inStretches(inOrder(list)) {
+		numbers := b.numbers(part, list, 5, func(numbers []byte, st *store.Settle) {
+			putInstants(numbers, st.History.FirstStartAt, st.Attempt.StartedAt, st.Attempt.EndedAt)
+			putPadded(numbers[3*numberWidth:], int64(st.Attempt.Delay))
+			putInstants(numbers[4*numberWidth:], store.Due(b.now, st.Delay))
+		})
+		list = list[len(part):]
+		if err := b.againPart(&like, part, numbers); err != nil {
 			return err
 		}
-		numbers = numbers[n:]
 	}
 	return nil
 }
@@ -173,19 +186,20 @@ const minAlike = 4
 // numberWidth is how many digits each number of a group has.
 const numberWidth = 20
 
-func appendInstants(b []byte, instants ...time.Time) []byte {
-	for _, at := range instants {
-		b = appendPadded(b, store.Instant(at).UnixMicro())
+// putInstants writes numbers one behind the other.
+func putInstants(b []byte, instants ...time.Time) {
+	for i, at := range instants {
+		putPadded(b[i*numberWidth:], store.Instant(at).UnixMicro())
 	}
-	return b
 }
 
-// appendPadded writes a number right-aligned.
-func appendPadded(b []byte, n int64) []byte {
+// putPadded writes a number right-aligned.
+func putPadded(b []byte, n int64) {
 	var digits [numberWidth]byte
 	text := strconv.AppendInt(digits[:0:numberWidth], n, 10)
-	for range numberWidth - len(text) {
-		b = append(b, ' ')
+	blank := numberWidth - len(text)
+	for i := range blank {
+		b[i] = ' '
 	}
-	return append(b, text...)
+	copy(b[blank:], text)
 }

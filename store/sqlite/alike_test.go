@@ -81,10 +81,10 @@ func TestOddLeaseAmongMany(t *testing.T) {
 	}
 }
 
-// Numbers with gaps between them are noted once for all statements of a turn, or
-// told of run by run where these are long: each start keeps its own instants, in
-// whatever order they are told, and what is not named stays. Two turns, so that a
-// note is replaced.
+// Numbers with gaps between them are told run by run where these are long, as a
+// map where most of the numbers between them are meant, or noted once for all
+// statements of a turn: each start keeps its own instants, in whatever order they
+// are told, and what is not named stays. Two turns, so that a note is replaced.
 func TestScatteredStarts(t *testing.T) {
 	const n = 400
 	for _, c := range []struct {
@@ -92,6 +92,16 @@ func TestScatteredStarts(t *testing.T) {
 		turn func(i int) int // in which a start is settled; none but 0 and 1 is
 	}{
 		{"scattered", func(i int) int { return i % 3 }},
+		{"far apart", func(i int) int { return min(i%6, 2) }},
+		{"dense at first", func(i int) int {
+			switch {
+			case i < n/4:
+				return i % 2
+			case i%9 == 0:
+				return 1
+			}
+			return 2
+		}},
 		{"runs", func(i int) int {
 			if i%100 == 99 {
 				return 2
@@ -150,9 +160,10 @@ func TestScatteredStarts(t *testing.T) {
 // Starts that ended alike but for their results are written together, and each
 // keeps its own, byte by byte; those without stay without.
 func TestResultsOfStartsAlike(t *testing.T) {
-	for _, c := range []struct{ n, run, some int }{
-		{3, 1, 3}, {7, 1, 3}, {200, 1, 3}, // one by one, together, noted
-		{600, 100, 600}, // run by run
+	for _, c := range []struct{ n, run, turns, some int }{
+		{3, 1, 2, 3}, {7, 1, 2, 3}, // one by one, together
+		{200, 1, 2, 3}, {400, 1, 6, 3}, // as a map, noted
+		{600, 100, 2, 600}, // run by run
 	} {
 		n := c.n
 		s := open(t)
@@ -164,10 +175,10 @@ func TestResultsOfStartsAlike(t *testing.T) {
 		}
 		scattered := slices.Clone(settles)
 		slices.Reverse(scattered)
-		for from := range 2 { // with gaps between them
+		for from := range c.turns { // with gaps between them
 			var some []store.Settle
 			for i := range n {
-				if i/c.run%2 == from {
+				if i/c.run%c.turns == from {
 					some = append(some, scattered[i])
 				}
 			}

@@ -65,11 +65,13 @@ func forSources(texts map[string]string) {
 	}
 }
 
-// Statements about rows given by their sequence numbers come in three forms:
-// for the run ?1 to ?2, for the JSON array ?1 in any order, and for the numbers
-// that were noted. /*n*/ is the place of a row among them.
+// Statements about rows given by their sequence numbers come in four forms: for
+// the run ?1 to ?2, for the numbers from ?2 on that the map ?1 has a 1 for, for
+// the JSON array ?1 in any order, and for the numbers that were noted. /*n*/ is
+// the place of a row among them; in a map the gaps have places, too.
 const (
 	asRun   = "@run"
+	asMap   = "@map"
 	asList  = "@list"
 	asNoted = "@noted"
 )
@@ -80,6 +82,12 @@ var rowForms = map[string]*strings.Replacer{
 		"/*rows*/", "ebb_job AS j WHERE j.seq BETWEEN ?1 AND ?2",
 		"/*where*/", "WHERE j.seq BETWEEN ?1 AND ?2",
 		"/*n*/", "(j.seq - ?1)",
+	),
+	asMap: strings.NewReplacer(
+		"/*seqs*/", "seq BETWEEN ?2 AND ?2 + length(?1) - 1 AND substr(?1, seq - ?2 + 1, 1) = x'01'",
+		"/*rows*/", "ebb_job AS j WHERE j.seq BETWEEN ?2 AND ?2 + length(?1) - 1 AND substr(?1, j.seq - ?2 + 1, 1) = x'01'",
+		"/*where*/", "WHERE j.seq BETWEEN ?2 AND ?2 + length(?1) - 1 AND substr(?1, j.seq - ?2 + 1, 1) = x'01'",
+		"/*n*/", "(j.seq - ?2)",
 	),
 	asList: strings.NewReplacer(
 		"/*seqs*/", "seq IN (SELECT value FROM json_each(?1))",
@@ -113,8 +121,11 @@ func forRows(texts map[string]string) {
 // forSeqs returns the form of the statement for these rows, and its first two
 // arguments. A run is told in the order of its numbers, a list in its own.
 func forSeqs(name string, seqs []int64) (form string, args []any) {
-	if isRun(seqs) {
-		return name + asRun, []any{slices.Min(seqs), slices.Max(seqs)}
+	switch first := slices.Min(seqs); {
+	case isRun(seqs):
+		return name + asRun, []any{first, slices.Max(seqs)}
+	case isDense(seqs):
+		return name + asMap, []any{mapOf(seqs), first}
 	}
 	return name + asList, []any{jsonList(seqs), nil}
 }
@@ -122,12 +133,31 @@ func forSeqs(name string, seqs []int64) (form string, args []any) {
 // isRun reports whether numbers, each there once, leave no gap.
 func isRun(seqs []int64) bool { return slices.Max(seqs)-slices.Min(seqs) == int64(len(seqs)-1) }
 
-// minNoted is from how many rows on a note is worth its writing. Where runs of
-// minStretch rows on average are, each of them is told of by itself instead.
+// From minNoted rows on numbers with gaps are not told as a list. Where runs of
+// minStretch rows on average are, each of them is told of by itself; where the
+// numbers are no more than maxSparse times as many with those of the gaps, as a
+// map; else they are noted.
 const (
 	minNoted   = 32
 	minStretch = 64
+	maxSparse  = 4
 )
+
+// isDense reports whether a map of the numbers, each there once, is worth it.
+func isDense(seqs []int64) bool {
+	return len(seqs) >= minNoted && slices.Max(seqs)-slices.Min(seqs) < int64(maxSparse*len(seqs))
+}
+
+// mapOf returns a byte for each number from the least to the greatest: 1 for
+// those that are there.
+func mapOf(seqs []int64) []byte {
+	first := slices.Min(seqs)
+	m := make([]byte, slices.Max(seqs)-first+1)
+	for _, seq := range seqs {
+		m[seq-first] = 1
+	}
+	return m
+}
 
 // stretches returns the runs of numbers in rising order, if they are few.
 func stretches(seqs []int64) (list [][]int64) {
@@ -146,11 +176,14 @@ func stretches(seqs []int64) (list [][]int64) {
 // inStretches returns the parts of the rows, in rising order, that a statement
 // is best run for: all of them, or each run by itself.
 func (t *tx) inStretches(seqs []int64) [][]int64 {
-	if t.noted != nil {
+	if t.isNoted(seqs) {
 		return [][]int64{seqs}
 	}
 	return orStretches(seqs)
 }
+
+// isNoted reports whether these are the noted numbers.
+func (t *tx) isNoted(seqs []int64) bool { return t.noted != nil && slices.Equal(t.noted, seqs) }
 
 // orStretches returns the runs of the numbers, if they are few, or all as one.
 func orStretches(seqs []int64) [][]int64 {
@@ -163,7 +196,7 @@ func orStretches(seqs []int64) [][]int64 {
 // note writes scattered numbers down, in rising order and each there once, if
 // several statements are about them: an array is parsed and sorted by each.
 func (t *tx) note(seqs []int64) error {
-	if len(seqs) < minNoted || isRun(seqs) || stretches(seqs) != nil {
+	if len(seqs) < minNoted || isDense(seqs) || stretches(seqs) != nil {
 		return nil
 	}
 	for _, name := range []string{"note_table", "unnote"} { // a transaction that failed took the table with it
@@ -180,10 +213,20 @@ func (t *tx) note(seqs []int64) error {
 
 // forNoted is forSeqs for rows in rising order that may be the noted ones.
 func (t *tx) forNoted(name string, seqs []int64) (form string, args []any) {
-	if t.noted != nil && slices.Equal(t.noted, seqs) {
+	if t.isNoted(seqs) {
 		return name + asNoted, []any{nil, nil}
 	}
 	return forSeqs(name, seqs)
+}
+
+// places tells where the numbers of a statement about these rows, in rising
+// order, go: each row has a place, and in a map each number of a gap.
+func (t *tx) places(part []int64) (n int, at func(i int) int) {
+	if len(part) > 0 && !t.isNoted(part) && isDense(part) {
+		first := part[0]
+		return int(part[len(part)-1]-first) + 1, func(i int) int { return int(part[i] - first) }
+	}
+	return len(part), func(i int) int { return i }
 }
 
 // runFor runs a statement about rows; args come after them.
