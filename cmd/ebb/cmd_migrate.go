@@ -34,7 +34,8 @@ func (a *app) migrateDownCommand() *cobra.Command {
 		Use:   "down",
 		Short: "Take the newest step back, with everything in its tables",
 		Long: `Take the newest step of the schema back. The tables of that step are dropped
-with everything in them, so a database that holds jobs is refused without --yes.`,
+with everything in them, so a database that holds jobs is refused without --yes,
+unless the step only moved what it holds: then nothing is lost.`,
 		Example: "  ebb migrate down --db sqlite:ebb.db --yes",
 		Args:    exactly(),
 		RunE:    func(c *cobra.Command, _ []string) error { return a.migrate(c, down, yes) },
@@ -112,6 +113,9 @@ func (d *database) mayLose(ctx context.Context) error {
 	}
 	if len(steps) == 0 || steps[0].AppliedAt.IsZero() {
 		return nil // nothing is there, and opening would make it
+	}
+	if last := steps[len(steps)-1]; !last.AppliedAt.IsZero() && last.keeps {
+		return nil
 	}
 	if steps[len(steps)-1].AppliedAt.IsZero() {
 		return &failed{code: exitNo, err: fmt.Errorf("migrate down: %s: its schema is an older one, so what it holds cannot be counted", d.shown), try: "ebb migrate down --yes"}

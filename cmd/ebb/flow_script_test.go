@@ -1,16 +1,12 @@
 package main
 
-import (
-	"testing"
-
-	"github.com/ebbhq/ebb/store/pgtest"
-)
+import "testing"
 
 // What holds work back is told and steered alike on both databases.
 func TestFlowScriptsOnSQLite(t *testing.T) {
-	onStore(t, "testdata/flow", func() string { return "sqlite:ebb.db" })
+	onStore(t, "testdata/flow", onSQLite)
 }
 
 func TestFlowScriptsOnPostgreSQL(t *testing.T) {
-	onStore(t, "testdata/flow", func() string { return pgtest.Database(t) })
+	onStore(t, "testdata/flow", onPostgreSQL)
 }

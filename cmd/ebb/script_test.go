@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -46,20 +47,36 @@ func TestScripts(t *testing.T) {
 // What is asked of a store is answered alike by both databases: DB names one
 // that is empty.
 func TestScriptsOnSQLite(t *testing.T) {
-	onStore(t, "testdata/store", func() string { return "sqlite:ebb.db" })
+	onStore(t, "testdata/store", onSQLite)
 }
 
 func TestScriptsOnPostgreSQL(t *testing.T) {
-	onStore(t, "testdata/store", func() string { return pgtest.Database(t) })
+	onStore(t, "testdata/store", onPostgreSQL)
 }
 
-func onStore(t *testing.T, dir string, database func() string) {
+// Databases that scripts run on; a line that begins with [sqlite] is for that
+// one alone.
+const (
+	onSQLite     = "sqlite"
+	onPostgreSQL = "postgresql"
+)
+
+func onStore(t *testing.T, dir, database string) {
 	testscript.Run(t, testscript.Params{
 		Dir:  dir,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"id": nameIDs, "setid": wordOf},
+		Condition: func(cond string) (bool, error) {
+			if cond != onSQLite && cond != onPostgreSQL {
+				return false, fmt.Errorf("no condition %q", cond)
+			}
+			return cond == database, nil
+		},
 		Setup: func(e *testscript.Env) error {
 			hurry(e)
-			e.Setenv("DB", database())
+			e.Setenv("DB", "sqlite:ebb.db")
+			if database == onPostgreSQL {
+				e.Setenv("DB", pgtest.Database(t))
+			}
 			return nil
 		},
 	})

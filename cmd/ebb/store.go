@@ -48,6 +48,7 @@ type schemaStep struct {
 	Version   int       `json:"version"`
 	Name      string    `json:"name"`
 	AppliedAt time.Time `json:"applied_at,omitzero"`
+	keeps     bool      // down loses nothing
 }
 
 // database returns what --db, EBB_DB, the configuration or, last, the default
@@ -115,7 +116,7 @@ func sqliteDatabase(path string) database {
 			steps, err := sqlite.Migrate(ctx, path, string(way))
 			var list []schemaStep
 			for _, s := range steps {
-				list = append(list, schemaStep{s.Version, s.Name, s.AppliedAt})
+				list = append(list, schemaStep{s.Version, s.Name, s.AppliedAt, s.Keeps})
 			}
 			return list, err
 		},
@@ -150,7 +151,7 @@ func postgresDatabase(at *url.URL) database {
 			steps, err := postgres.Migrate(ctx, target, string(way))
 			var list []schemaStep
 			for _, s := range steps {
-				list = append(list, schemaStep{s.Version, s.Name, s.AppliedAt})
+				list = append(list, schemaStep{Version: s.Version, Name: s.Name, AppliedAt: s.AppliedAt})
 			}
 			return list, err
 		},

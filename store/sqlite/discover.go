@@ -67,7 +67,7 @@ func (d *discovery) find() (more bool, err error) {
 	share := max(1, (d.asked.Limit+len(next)-1)/len(next))
 	var idle []*serving
 	for _, v := range next {
-		if err := d.readLane(d.asked.Queue, v, min(share, v.most)); err != nil {
+		if err := d.readLane(v, min(share, v.most)); err != nil {
 			return false, err
 		}
 		if len(v.picks) == 0 { // its look was too early
@@ -133,7 +133,7 @@ func (d *discovery) share() error {
 			return nil
 		}
 		for _, v := range short {
-			if err := d.readLane(d.asked.Queue, v, len(v.picks)+(left+len(short)-1)/len(short)); err != nil {
+			if err := d.readLane(v, len(v.picks)+(left+len(short)-1)/len(short)); err != nil {
 				return err
 			}
 		}

@@ -50,7 +50,7 @@ func (l *laning) handOut(queue string, lanes []*serving) error {
 		v.name(queue, rest[:v.took])
 		rest = rest[v.took:]
 		for _, p := range v.parts {
-			if err := l.unwait(queue, v.target, p); err != nil {
+			if err := l.unwait(p); err != nil {
 				return err
 			}
 		}
@@ -177,13 +177,13 @@ func markBegun(jobs []job.Job, n int) {
 }
 
 // unwait removes what was taken of a part: the beginning of each priority.
-func (t *tx) unwait(queue, target string, p *part) error {
+func (t *tx) unwait(p *part) error {
 	for i := range p.taken {
 		w := p.rows[i]
 		if last := i+1 == p.taken || p.rows[i+1].priority != w.priority; !last {
 			continue
 		}
-		_, err := t.run("unwait_to", target, queue, p.kind, flag(p.retry), w.priority, w.due, w.seq, micros(t.instant()))
+		_, err := t.run("unwait_to", p.id, w.priority, w.due, w.seq, micros(t.instant()))
 		if err != nil {
 			return err
 		}

@@ -24,6 +24,7 @@ type serving struct {
 
 // part is the waiting jobs of a kind, first attempts or retries.
 type part struct {
+	id    int64
 	kind  string
 	retry bool
 	rows  []waiter // what may start now, as far as it was read
@@ -98,7 +99,7 @@ func (l *laning) serve(q *queueFacts, claims []store.LaneClaim) error {
 		return err
 	}
 	for _, v := range lanes {
-		if err := l.readLane(queue, v, v.most); err != nil {
+		if err := l.readLane(v, v.most); err != nil {
 			return err
 		}
 		v.take(len(v.picks))
@@ -118,7 +119,7 @@ func (t *tx) openLanes(queue string, lanes []*serving, look any) error {
 		targets[i] = v.target
 	}
 	return t.query(t.ctx, "parts", []any{jsonTexts(targets), queue, look}, func(r row) error {
-		v, p := lanes[r.int(0)], &part{kind: r.text(1), retry: r.flag(2)}
+		v, p := lanes[r.int(0)], &part{kind: r.text(1), retry: r.flag(2), id: r.int(3)}
 		if v.quota(p) > 0 && slices.Contains(v.kinds, p.kind) {
 			v.parts = append(v.parts, p)
 		}
@@ -136,9 +137,9 @@ func (v *serving) quota(p *part) int {
 
 // readLane reads what the lane may give, up to most jobs, and of each part one
 // more: so it is known whether any is left behind.
-func (t *tx) readLane(queue string, v *serving, most int) error {
+func (t *tx) readLane(v *serving, most int) error {
 	for _, p := range v.parts {
-		if err := t.readPart(queue, v.target, p, min(most, v.quota(p))+1); err != nil {
+		if err := t.readPart(p, min(most, v.quota(p))+1); err != nil {
 			return err
 		}
 	}
@@ -148,8 +149,8 @@ func (t *tx) readLane(queue string, v *serving, most int) error {
 
 // readPart reads where up to n jobs of a part stand, onto the desk. What they
 // are is read of those that are taken, of all lanes together.
-func (t *tx) readPart(queue, target string, p *part, n int) error {
-	rows, err := t.open(t.ctx, "part", 0, []any{target, queue, p.kind, flag(p.retry), micros(t.instant())})
+func (t *tx) readPart(p *part, n int) error {
+	rows, err := t.open(t.ctx, "part", 0, []any{p.id, micros(t.instant())})
 	if err != nil {
 		return err
 	}
@@ -222,10 +223,10 @@ func (t *tx) rest(queue string, lanes []*serving, discovered bool) (left []store
 		for _, p := range v.parts {
 			switch {
 			case p.taken == len(p.rows):
-				err = t.spent(queue, v.target, p)
+				err = t.spent(p)
 			case discovered && v.took > 0:
 				rests = true
-				_, err = t.run("look_after", v.target, queue, p.kind, flag(p.retry), micros(t.instant().Add(store.LaneRest)))
+				_, err = t.run("look_after", p.id, micros(t.instant().Add(store.LaneRest)))
 			}
 			if err != nil {
 				return nil, err
@@ -239,13 +240,12 @@ func (t *tx) rest(queue string, lanes []*serving, discovered bool) (left []store
 }
 
 // spent forgets a part that is empty; else nothing of it can start yet.
-func (t *tx) spent(queue, target string, p *part) error {
-	name := []any{target, queue, p.kind, flag(p.retry)}
-	n, err := t.run("lane_fold", name...)
+func (t *tx) spent(p *part) error {
+	n, err := t.run("lane_fold", p.id)
 	if err != nil || n > 0 {
 		return err
 	}
-	_, err = t.run("look_next", append(name, micros(t.instant()), micros(store.Never))...)
+	_, err = t.run("look_next", p.id, micros(t.instant()), micros(store.Never))
 	return err
 }
 

@@ -21,7 +21,7 @@ var schemaFiles embed.FS
 // Directions of Migrate.
 const (
 	Up     = "up"     // to the newest version
-	Down   = "down"   // one version back; what its tables hold is lost
+	Down   = "down"   // one version back; what its tables hold is lost, unless it Keeps it
 	Status = "status" // change nothing
 )
 
@@ -30,6 +30,7 @@ type Migration struct {
 	Version   int
 	Name      string
 	AppliedAt time.Time // zero = not applied
+	Keeps     bool      // down loses nothing
 
 	up, down string
 }
@@ -41,6 +42,9 @@ const versionTable = `CREATE TABLE IF NOT EXISTS ebb_schema (
     applied_at INTEGER NOT NULL -- microseconds since 1970, UTC
 ) STRICT;
 `
+
+// keepsAll begins the down part of a version that loses nothing.
+const keepsAll = "-- Keeps everything."
 
 // migrations lists schema/NNN_name.sql in order.
 func migrations(schema fs.FS) []Migration {
@@ -60,7 +64,7 @@ func migrations(schema fs.FS) []Migration {
 		if err != nil || version != i+1 || !found {
 			panic(fmt.Sprintf("sqlite: schema/%s: want NNN_name.sql in order, with a part \"-- down\"", f.Name()))
 		}
-		list[i] = Migration{Version: version, Name: name, up: up, down: down}
+		list[i] = Migration{Version: version, Name: name, up: up, down: down, Keeps: strings.HasPrefix(strings.TrimSpace(down), keepsAll)}
 	}
 	return list
 }

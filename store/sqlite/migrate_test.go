@@ -2,8 +2,10 @@ package sqlite
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -15,14 +17,15 @@ import (
 // laterSchema is this schema with one more version.
 func laterSchema(t *testing.T, up string) fstest.MapFS {
 	t.Helper()
-	first, err := schemaFiles.ReadFile("schema/001_queue.sql")
-	if err != nil {
-		t.Fatal(err)
+	later := fstest.MapFS{"schema/003_later.sql": {Data: []byte("-- up\n" + up + "\n-- down\nDROP TABLE later;\n")}}
+	for _, name := range []string{"schema/001_queue.sql", "schema/002_lane_numbers.sql"} {
+		text, err := schemaFiles.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		later[name] = &fstest.MapFile{Data: text}
 	}
-	return fstest.MapFS{
-		"schema/001_queue.sql": {Data: first},
-		"schema/002_later.sql": {Data: []byte("-- up\n" + up + "\n-- down\nDROP TABLE later;\n")},
-	}
+	return later
 }
 
 // older writes a file of today's schema that holds jobs.
@@ -81,7 +84,7 @@ func TestOlderSchemaIsMigratedWhenOpened(t *testing.T) {
 
 func TestFailedMigrationChangesNothing(t *testing.T) {
 	path := older(t)
-	if _, err := openLater(t, path, "CREATE TABLE later (n INTEGER);\nINSERT INTO nowhere VALUES (1);"); err == nil || !strings.Contains(err.Error(), "step 2 (later)") {
+	if _, err := openLater(t, path, "CREATE TABLE later (n INTEGER);\nINSERT INTO nowhere VALUES (1);"); err == nil || !strings.Contains(err.Error(), "step 3 (later)") {
 		t.Fatalf("got %v", err)
 	}
 	s, err := openLater(t, path, "CREATE TABLE later (n INTEGER);")
@@ -130,4 +133,50 @@ func TestDamagedFileIsNotMigrated(t *testing.T) {
 	if _, err := openLater(t, damaged, "CREATE TABLE later (n INTEGER);"); err == nil || !strings.Contains(err.Error(), "restore a backup") {
 		t.Errorf("got %v, want it refused", err)
 	}
+}
+
+// What waits in lanes waits there in a file of the first schema, too, and is
+// claimed in the same order after it has come back.
+func TestLaneNumbersKeepWhatWaits(t *testing.T) {
+	path := older(t)
+	const byNumber = "SELECT l.target, l.queue, l.kind, l.retry, l.look_at, w.priority, w.due_at, w.seq, w.deadline_at FROM ebb_lane AS l JOIN ebb_wait AS w ON w.lane = l.id ORDER BY w.seq"
+	const byName = "SELECT l.target, l.queue, l.kind, l.retry, l.look_at, w.priority, w.due_at, w.seq, w.deadline_at FROM ebb_lane AS l JOIN ebb_wait AS w USING (target, queue, kind, retry) ORDER BY w.seq"
+	now := lanesOf(t, path, byNumber)
+	if len(now) < 20 {
+		t.Fatalf("%d jobs wait in lanes: too few to show anything", len(now))
+	}
+	for range 2 {
+		if _, err := Migrate(t.Context(), path, Down); err != nil {
+			t.Fatal(err)
+		}
+		if before := lanesOf(t, path, byName); !slices.Equal(before, now) {
+			t.Fatalf("down: got %d rows %q\nwant %d %q", len(before), before, len(now), now)
+		}
+		if _, err := Migrate(t.Context(), path, Up); err != nil {
+			t.Fatal(err)
+		}
+		if after := lanesOf(t, path, byNumber); !slices.Equal(after, now) {
+			t.Fatalf("up: got %d rows %q\nwant %d %q", len(after), after, len(now), now)
+		}
+	}
+}
+
+// lanesOf reads the rows of a query, each as one text, without a store.
+func lanesOf(t *testing.T, path, query string) (list []string) {
+	t.Helper()
+	s, err := newStore(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.read(t.Context(), "lanes", true, func(c *conn) error {
+		rows, err := c.ask(t.Context(), query)
+		for _, r := range rows {
+			list = append(list, fmt.Sprint(r))
+		}
+		return err
+	})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return list
 }

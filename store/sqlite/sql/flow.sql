@@ -15,7 +15,7 @@ DELETE FROM ebb_paused_kind WHERE kind = ?1
 WITH found (seq) AS (
     SELECT w.seq FROM ebb_lane AS l CROSS JOIN json_each('[0,1,2,3,4,5,6,7,8,9]') AS p
            CROSS JOIN ebb_wait AS w
-              ON w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry AND w.priority = p.value AND w.due_at <= ?2
+              ON w.lane = l.id AND w.priority = p.value AND w.due_at <= ?2
      WHERE l.target = ?1 AND (?4 IS NULL OR l.retry = ?4)
     UNION ALL
     SELECT seq FROM ebb_key WHERE target = ?1 AND head = 0
@@ -41,7 +41,7 @@ SELECT seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, firs
 WITH found (seq) AS (
     SELECT w.seq FROM ebb_lane AS l CROSS JOIN json_each('[0,1,2,3,4,5,6,7,8,9]') AS p
            CROSS JOIN ebb_wait AS w
-              ON w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry AND w.priority = p.value
+              ON w.lane = l.id AND w.priority = p.value
      WHERE l.target = ?1 AND w.seq > ?2
     UNION ALL
     SELECT seq FROM ebb_key WHERE target = ?1 AND head = 0 AND seq > ?2

@@ -21,5 +21,5 @@ SELECT target FROM ebb_gate WHERE target > ?1
 UNION
 SELECT l.target FROM ebb_lane AS l
  WHERE l.target > ?1 AND EXISTS (SELECT 1 FROM ebb_wait AS w
-                                  WHERE w.target = l.target AND w.queue = l.queue AND w.kind = l.kind AND w.retry = l.retry)
+                                  WHERE w.lane = l.id)
  ORDER BY 1 LIMIT ?2
