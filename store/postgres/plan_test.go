@@ -61,7 +61,7 @@ var hot = map[string][]string{
 }
 
 // sorting are statements that sort what they have found, which is little.
-var sorting = []string{"orders", "enqueue_numbered", "claim_named", "discover", "hold", "wake", "park_behind", "demote", "promote", "lanes", "targets", "ahead", "queues_declared"}
+var sorting = []string{"orders", "enqueue_numbered", "claim_named", "claim_further", "discover", "hold", "wake", "park_behind", "demote", "promote", "lanes", "targets", "ahead", "queues_declared"}
 
 // addLanes adds a job for each of 100 targets and keys, and what goes with it,
 // ten times.

@@ -20,6 +20,11 @@ l.queue_number + 0 = q.number
 -- fragment: lease
 SET process = $1, leased_at = (SELECT now FROM clock), epoch = epoch + 1
 
+-- fragment: waits
+-- Whether a row is among those that wait, which are in order: it is looked for
+-- as in a book. By = ANY each of thousands was compared with thousands.
+((SELECT waiting FROM chosen)::tid[])[width_bucket(ctid, (SELECT waiting FROM chosen)::tid[])] IS NOT DISTINCT FROM ctid
+
 -- fragment: left
 -- What is left of a part p without p.rows: when the first of it is due that may
 -- still start; never, if none may and some wait; NULL if none wait.
@@ -82,7 +87,7 @@ ranked AS MATERIALIZED (
 ),
 chosen AS MATERIALIZED (
     SELECT ARRAY (SELECT unnest(rows) FROM got WHERE whole UNION ALL SELECT tid FROM ranked) AS rows,
-           ARRAY (SELECT unnest(rows) FROM got WHERE whole AND begins = 0 UNION ALL SELECT tid FROM ranked WHERE NOT begins) AS waiting,
+           ARRAY (SELECT unnest(rows) FROM got WHERE whole AND begins = 0 UNION ALL SELECT tid FROM ranked WHERE NOT begins ORDER BY 1) AS waiting,
            NOT EXISTS (SELECT FROM got WHERE whole AND begins > 0 UNION ALL SELECT FROM ranked WHERE begins) AS all_wait
 ),
 -- Counted as this statement sees them, and so as it updates them: one that
@@ -116,7 +121,7 @@ looked AS (
 UPDATE ebb_job j
    /*lease*/,
        begun = (crashes IS NULL OR crashes < 2)
-               AND NOT CASE WHEN (SELECT all_wait FROM chosen) THEN true ELSE ctid = ANY ((SELECT waiting FROM chosen)::tid[]) END
+               AND NOT CASE WHEN (SELECT all_wait FROM chosen) THEN true ELSE /*waits*/ END
  WHERE j.ctid = ANY ((SELECT rows FROM chosen)::tid[])
 RETURNING /*j.moved*/, j.begun
 
@@ -155,7 +160,7 @@ WITH lanes AS MATERIALIZED (
 ),
 chosen AS MATERIALIZED (
     SELECT ARRAY (SELECT unnest(rows) FROM lanes) AS rows,
-           ARRAY (SELECT unnest(rows[begins + 1:]) FROM lanes WHERE begins < cardinality(rows)) AS waiting,
+           ARRAY (SELECT unnest(rows[begins + 1:]) FROM lanes WHERE begins < cardinality(rows) ORDER BY 1) AS waiting,
            ARRAY (SELECT target FROM lanes WHERE mixed) AS mixed
 ),
 counted AS (
@@ -164,7 +169,7 @@ counted AS (
 )
 UPDATE ebb_job j
    SET process = $1, leased_at = now(), epoch = epoch + 1,
-       begun = (crashes IS NULL OR crashes < 2) AND ctid <> ALL ((SELECT waiting FROM chosen)::tid[])
+       begun = (crashes IS NULL OR crashes < 2) AND NOT (/*waits*/)
  WHERE j.ctid = ANY ((SELECT rows FROM chosen)::tid[])
 RETURNING /*j.moved*/, j.begun, j.lane = ANY ((SELECT mixed FROM chosen)::text[])
 
