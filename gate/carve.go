@@ -162,12 +162,16 @@ func (c *Config) holds(s *State, l *limit, at Instant) (probe bool) {
 	if c.Breaker.On() && s.Phase == Ramping {
 		l.cap(s.Ramp-s.InFlight, HeldRamp, 0)
 	}
-	most := maxInFlight
-	if limit := c.PerTarget.Concurrency; limit > 0 {
-		most = min(most, limit)
-	}
-	l.cap(most-s.InFlight, HeldConcurrency, 0)
+	l.cap(c.most()-s.InFlight, HeldConcurrency, 0)
 	return probe
+}
+
+// most is how many calls may be in flight by concurrency.
+func (c *Config) most() int {
+	if limit := c.PerTarget.Concurrency; limit > 0 {
+		return min(maxInFlight, limit)
+	}
+	return maxInFlight
 }
 
 // closed applies what lets no call through, or but a probe.

@@ -191,8 +191,11 @@ func (s *State) holdTimes(retry bool, buffer *[2*maxPast + 2]stretch) []stretch 
 //
 // It speaks of the target. Of work whose policy has no such hold, on a target
 // that it shares with others, it says too much.
-func (s State) HeldBetween(from, to time.Time, retry bool) time.Duration {
+func (s *State) HeldBetween(from, to time.Time, retry bool) time.Duration {
 	a, b := instantOf(from), instantOf(to)
+	if !retry && s.Held.past[0].to <= a && s.heldNow().length() == 0 { // mostly
+		return 0
+	}
 	var sum span
 	var buffer [2*maxPast + 2]stretch
 	for _, h := range s.holdTimes(retry, &buffer) {
@@ -204,7 +207,7 @@ func (s State) HeldBetween(from, to time.Time, retry bool) time.Duration {
 // HeldCutoff is the latest due time such that work due then has been held for
 // at least so long by now: HeldBetween(due, now, retry) ≥ atLeast. It is
 // false if there is none.
-func (s State) HeldCutoff(now time.Time, atLeast time.Duration, retry bool) (due time.Time, ok bool) {
+func (s *State) HeldCutoff(now time.Time, atLeast time.Duration, retry bool) (due time.Time, ok bool) {
 	at, left := instantOf(now), spanOf(atLeast)
 	if left == 0 {
 		return at.Time(), true

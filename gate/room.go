@@ -39,7 +39,30 @@ func (c *Config) limitOf(s *State, now time.Time) limit {
 
 // RoomAfter reports whether there is room after the outcome, and no rate: then
 // a permit that came back by it may be used again in the same instant.
-func (c *Config) RoomAfter(s State, o Outcome, now time.Time) bool {
-	step(c, &s, o, now, 0)
-	return c.limitOf(&s, now).room > 0 && c.every(&s) == 0
+func (c *Config) RoomAfter(s *State, o Outcome, now time.Time) bool {
+	if at := instantOf(now); at >= s.SeenAt && c.onlyReturns(s, o) {
+		l := limit{room: Unlimited}
+		c.closed(s, &l, at)
+		l.cap(c.most()-max(0, s.InFlight-1), HeldConcurrency, 0)
+		return l.room > 0
+	}
+	after := *s
+	step(c, &after, o, now, 0)
+	return c.limitOf(&after, now).room > 0 && c.every(&after) == 0
+}
+
+// onlyReturns reports whether the outcome changes nothing of what holds calls
+// back but that a permit is no longer out, at a target without a rate: of a
+// healthy target mostly. Then nobody need copy the state to know.
+func (c *Config) onlyReturns(s *State, o Outcome) bool {
+	if s.Phase != Closed && c.Breaker.On() || c.every(s) != 0 {
+		return false
+	}
+	switch o := o.(type) {
+	case Done:
+		return o.OK && !o.Probe && o.Pause <= 0
+	case Abandon:
+		return !o.Probe
+	}
+	return false
 }

@@ -98,10 +98,18 @@ func TestRoomAfter(t *testing.T) {
 				s, _ = gate.Step(c, s, gate.Ask{Retry: rapid.Bool().Draw(t, "retry")}, now, 0.5)
 			}
 			now = now.Add(seconds(3).Draw(t, "wait"))
+			switch rapid.IntRange(0, 9).Draw(t, "besides") {
+			case 0:
+				s, _ = gate.Step(c, s, gate.Pause{Until: now.Add(seconds(3).Draw(t, "pause"))}, now, 0.5)
+			case 1:
+				s, _ = gate.Step(c, s, gate.Resume{}, now, 0.5)
+			case 2:
+				now = now.Add(-20 * seconds(3).Draw(t, "the clock was set back"))
+			}
 			outcome := outcomes().Draw(t, "outcome")
 			after, _ := gate.Step(c, s, outcome, now, 0)
 			want := gate.Room(c, after, now) > 0 && c.Every(after) == 0
-			if got := c.RoomAfter(s, outcome, now); got != want {
+			if got := c.RoomAfter(&s, outcome, now); got != want {
 				t.Fatalf("room after %+v: %t, want %t", outcome, got, want)
 			}
 			if c.Apply(&s, outcome, now, 0); s != after {

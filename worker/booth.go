@@ -50,11 +50,16 @@ type booth struct {
 	barred  map[string]bool // targets that were refused here, to be woken
 }
 
-// told is one outcome, and the config under which it counts.
+// told is one outcome, and the config under which it counts. Most calls pass:
+// those are told without an event, which would be an allocation each.
 type told struct {
 	config *gate.Config
-	event  gate.Outcome
 	at     time.Time
+	event  gate.Outcome // nil = the call passed
+	// Of a call that passed:
+	startedAt    time.Time
+	retry, probe bool
+	again        bool // the permit went out once more in that instant
 }
 
 // draft is a swap: being prepared, or under way.
@@ -105,19 +110,32 @@ func (b *booth) see(row store.Gate, seed uint64) {
 // refold makes the state anew from the row and what it does not know.
 func (b *booth) refold(seed uint64) {
 	b.state = b.row.State
-	for _, e := range b.events {
-		e.config.Apply(&b.state, e.event, e.at, b.draw(seed, &b.state))
+	for i := range b.events {
+		b.apply(&b.events[i], seed)
 	}
 	b.forget()
+}
+
+// apply folds what was told into the state.
+func (b *booth) apply(e *told, seed uint64) {
+	draw := b.draw(seed, &b.state)
+	if e.event != nil {
+		e.config.Apply(&b.state, e.event, e.at, draw)
+		return
+	}
+	e.config.Apply(&b.state, gate.Done{OK: true, Retry: e.retry, Probe: e.probe, StartedAt: e.startedAt}, e.at, draw)
+	if e.again {
+		e.config.Apply(&b.state, gate.Again{}, e.at, draw)
+	}
 }
 
 // forget lets refusals be asked for again: something has changed.
 func (b *booth) forget() { b.asked = [2]bool{} }
 
 // tell notes an outcome.
-func (b *booth) tell(config *gate.Config, e gate.Outcome, at time.Time, seed uint64) {
-	b.events = append(b.events, told{config, e, at})
-	config.Apply(&b.state, e, at, b.draw(seed, &b.state))
+func (b *booth) tell(e told, seed uint64) {
+	b.events = append(b.events, e)
+	b.apply(&e, seed)
 	b.forget()
 }
 
@@ -127,7 +145,7 @@ func (b *booth) roomAfter(config *gate.Config, o gate.Outcome, now time.Time) bo
 	if !now.Before(b.until) || b.row.Disabled != "" || b.ban != "" {
 		return false
 	}
-	return config.RoomAfter(b.state, o, now)
+	return config.RoomAfter(&b.state, o, now)
 }
 
 func kindOf(retry bool) int {
@@ -218,9 +236,15 @@ func (b *booth) putBack(p permit) {
 // stays in hand for the next one.
 func (b *booth) ended(p permit, config *gate.Config, done gate.Done, at time.Time, keep bool, seed uint64) {
 	done.Retry, done.Probe = p.retry, p.probe
-	b.tell(config, done, at, seed)
+	if done.OK {
+		b.tell(told{config: config, at: at, startedAt: done.StartedAt, retry: done.Retry, probe: done.Probe, again: keep}, seed)
+	} else {
+		b.tell(told{config: config, at: at, event: done}, seed)
+		if keep {
+			b.tell(told{config: config, at: at, event: gate.Again{}}, seed)
+		}
+	}
 	if keep {
-		b.tell(config, gate.Again{}, at, seed)
 		b.idle++
 	}
 	b.lose(p, keep)
@@ -242,7 +266,7 @@ func (b *booth) lose(p permit, keep bool) {
 
 // drop gives a permit back of which no use was made.
 func (b *booth) drop(p permit, config *gate.Config, at time.Time, seed uint64) {
-	b.tell(config, gate.Abandon{Retry: p.retry, Probe: p.probe, Unused: true}, at, seed)
+	b.tell(told{config: config, at: at, event: gate.Abandon{Retry: p.retry, Probe: p.probe, Unused: true}}, seed)
 	b.lose(p, false)
 	b.urgent = true
 }

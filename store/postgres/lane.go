@@ -94,13 +94,13 @@ func (w *turning) claimNamed(group []*laneClaiming) {
 		}
 		if c.from.alone() && c.most() > 0 {
 			further[c.Queue] = append(further[c.Queue], c)
-			n.expected += min(c.most(), c.from.took)
+			n.expected += min(c.most(), 2*c.from.took) // it gave all that it was asked for
 		} else {
 			whole = append(whole, c)
 			asked += min(c.Limit, c.Firsts+c.Retries)
 		}
 	}
-	n.expected += min(asked, int(w.store.lastLanes.Load())+8)
+	n.expected += min(asked, 2*int(w.store.lastLanes.Load())+8)
 	for _, queue := range slices.Sorted(maps.Keys(further)) {
 		w.query("claim_further", furtherArgs(w.process, further[queue]), func(r *row) error {
 			c, err := w.named(r, &n)

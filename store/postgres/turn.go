@@ -178,36 +178,44 @@ func answered(answers []bool, places []int, seq func(i int) int64, applied bool)
 // transactions lock rows in the same order. A ref that was named before is in
 // no round; same tells by which place.
 func rounds(n int, ref func(i int) store.Ref) (rounds [][]int, same map[int]int) {
-	places := make([]int, n)
-	rising := true
+	type placed struct {
+		store.Ref
+		at int
+	}
+	all, rising := make([]placed, n), true
+	rounds = [][]int{make([]int, 0, n)}
 	for i := range n {
-		places[i] = i
-		rising = rising && (i == 0 || ref(i-1).Seq < ref(i).Seq)
+		all[i] = placed{ref(i), i}
+		rising = rising && (i == 0 || all[i-1].Seq < all[i].Seq)
+		rounds[0] = append(rounds[0], i)
 	}
 	if rising { // as claims give them out
-		return [][]int{places}, nil
+		return rounds, nil
 	}
-	slices.SortFunc(places, func(a, b int) int {
-		return cmp.Or(cmp.Compare(ref(a).Seq, ref(b).Seq), cmp.Compare(ref(a).Epoch, ref(b).Epoch), cmp.Compare(a, b))
+	slices.SortFunc(all, func(a, b placed) int {
+		if a.Seq != b.Seq { // mostly
+			return cmp.Compare(a.Seq, b.Seq)
+		}
+		return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.at, b.at))
 	})
-	same = map[int]int{}
+	same, rounds[0] = map[int]int{}, rounds[0][:0]
 	round := 0
-	for k, i := range places {
-		if k > 0 && ref(i) == ref(places[k-1]) {
-			first := places[k-1]
+	for k, p := range all {
+		if k > 0 && p.Ref == all[k-1].Ref {
+			first := all[k-1].at
 			if before, again := same[first]; again {
 				first = before
 			}
-			same[i] = first
+			same[p.at] = first
 			continue
 		}
-		if round++; k == 0 || ref(i).Seq != ref(places[k-1]).Seq {
+		if round++; k == 0 || p.Seq != all[k-1].Seq {
 			round = 0
 		}
 		if round == len(rounds) {
 			rounds = append(rounds, nil)
 		}
-		rounds[round] = append(rounds[round], i)
+		rounds[round] = append(rounds[round], p.at)
 	}
 	return rounds, same
 }
