@@ -41,6 +41,10 @@ var parts = []part{
 		baseName: "plain", withName: "1,000 targets", measure: spread(1000),
 	},
 	{
+		name: "calls", what: "limits over 100 targets, each job one call on loopback", unit: "jobs/s",
+		baseName: "plain", withName: "100 targets", measure: callsPart,
+	},
+	{
 		name: "forty", what: "one target, limit 40, 10 ms each, and 40 plain workers", unit: "jobs/s",
 		baseName: "40 plain workers", withName: "limit 40", measure: fortyPart,
 	},
