@@ -10,6 +10,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ebbhq/ebb/job"
@@ -42,6 +43,8 @@ var (
 	ErrForeignTx = errors.New("store: this transaction cannot be joined")
 	// ErrSchema is returned by Open for a schema of another version.
 	ErrSchema = errors.New("store: the schema is of another version")
+	// ErrNewerSchema is the ErrSchema of one that a newer program has moved.
+	ErrNewerSchema = fmt.Errorf("%w, which this program does not know", ErrSchema)
 )
 
 // Enqueuer takes jobs in. An acknowledged enqueue is durable.

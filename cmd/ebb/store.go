@@ -200,6 +200,10 @@ func (d *database) absent() error {
 func (d *database) unreachable(err error) error {
 	try := "is --db right? It is " + d.shown
 	switch {
+	case errors.Is(err, store.ErrNewerSchema):
+		try = "the newer ebb; its \"ebb migrate down\" takes a step back for this one"
+	case errors.Is(err, store.ErrSchema) && d.path != "": // SQLite is moved when it is opened
+		try = "another file with --db"
 	case errors.Is(err, store.ErrSchema):
 		try = "ebb migrate up"
 	case d.path == "":

@@ -232,7 +232,7 @@ func ensure(ctx context.Context, pool *pgxpool.Pool) error {
 func judge(is, needed int) error {
 	switch {
 	case is > needed:
-		return fmt.Errorf("postgres: the database is of version %d, this program knows %d; install a newer one: %w", is, needed, store.ErrSchema)
+		return fmt.Errorf("postgres: the database is of version %d, this program knows %d; install a newer one: %w", is, needed, store.ErrNewerSchema)
 	case is < needed:
 		return fmt.Errorf("postgres: the database is of version %d, this program needs %d: %w. Try: ebb migrate up", is, needed, store.ErrSchema)
 	}

@@ -130,7 +130,7 @@ func verify(ctx context.Context, path string) (jobs int64, err error) {
 			return fmt.Errorf("it is not a database of ebb: %w", err)
 		}
 		if known := len(migrations(schemaFiles)); step > known {
-			return fmt.Errorf("its schema has step %d, this program knows %d; use a newer ebb: %w", step, known, store.ErrSchema)
+			return fmt.Errorf("its schema has step %d, this program knows %d; use a newer ebb: %w", step, known, store.ErrNewerSchema)
 		}
 		return c.QueryRowContext(ctx, "SELECT coalesce(sum(n), 0) FROM ebb_tally").Scan(&jobs)
 	})

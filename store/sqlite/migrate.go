@@ -131,7 +131,7 @@ func (c *conn) applied(ctx context.Context) ([]Migration, error) {
 	for _, r := range rows {
 		if n := int(r.int(0)); n > len(steps) {
 			return nil, fmt.Errorf("sqlite: %s: it has step %d (%s), this program knows %d; use a newer ebb: %w",
-				c.store.path, n, r.text(2), len(steps), store.ErrSchema)
+				c.store.path, n, r.text(2), len(steps), store.ErrNewerSchema)
 		}
 		steps[r.int(0)-1].AppliedAt = r.at(1)
 	}
