@@ -39,7 +39,5 @@ func callsPart(ctx context.Context, b *bench, d database, swapped bool) (base, w
 		return err
 	}
 	how := drain{jobs: b.plan.calls, slots: callSlots, policies: []policy.Policy{plain(), aimed()}, handle: handle}
-	return inTurn(swapped,
-		func() (measured, error) { return drained(ctx, d, 0, how, nil) },
-		func() (measured, error) { return drained(ctx, d, heldTargets, how, nil) })
+	return bothWays(ctx, d, 100, how, swapped)
 }

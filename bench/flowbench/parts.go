@@ -127,10 +127,15 @@ func besidePart(ctx context.Context, b *bench, d database, swapped bool) (measur
 func spread(targets int) func(context.Context, *bench, database, bool) (measured, measured, error) {
 	return func(ctx context.Context, b *bench, d database, swapped bool) (measured, measured, error) {
 		how := drain{jobs: b.plan.jobs, slots: slots, policies: []policy.Policy{plain(), aimed()}, handle: nothing}
-		return inTurn(swapped,
-			func() (measured, error) { return drained(ctx, d, 0, how, nil) },
-			func() (measured, error) { return drained(ctx, d, targets, how, nil) })
+		return bothWays(ctx, d, targets, how, swapped)
 	}
+}
+
+// bothWays does the same drain without targets and with so many.
+func bothWays(ctx context.Context, d database, targets int, how drain, swapped bool) (measured, measured, error) {
+	return inTurn(swapped,
+		func() (measured, error) { return drained(ctx, d, 0, how, nil) },
+		func() (measured, error) { return drained(ctx, d, targets, how, nil) })
 }
 
 // tenMillis is a load of handlers that take 10 ms.

@@ -114,11 +114,11 @@ func (d *database) mayLose(ctx context.Context) error {
 	if len(steps) == 0 || steps[0].AppliedAt.IsZero() {
 		return nil // nothing is there, and opening would make it
 	}
-	if last := steps[len(steps)-1]; !last.AppliedAt.IsZero() && last.keeps {
-		return nil
-	}
-	if steps[len(steps)-1].AppliedAt.IsZero() {
+	switch last := steps[len(steps)-1]; {
+	case last.AppliedAt.IsZero():
 		return &failed{code: exitNo, err: fmt.Errorf("migrate down: %s: its schema is an older one, so what it holds cannot be counted", d.shown), try: "ebb migrate down --yes"}
+	case last.keeps:
+		return nil
 	}
 	s, err := d.open(ctx)
 	if err != nil {
