@@ -329,3 +329,29 @@ func TestSpacingOfLanes(t *testing.T) {
 		}
 	})
 }
+
+// TestLanesArriveInTurns: of what one claim brought of several lanes, the first
+// of each comes first. Lane by lane, the last one would be late at every claim.
+func TestLanesArriveInTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		of := func(target string) job.New { return job.New{Kind: "k", Policy: "free", Target: target} }
+		jobs := append(times(3, of("a")), append(times(2, of("b")), of("c"))...)
+		if _, err := s.Enqueue(t.Context(), time.Time{}, jobs); err != nil {
+			t.Fatal(err)
+		}
+		var order []string
+		newRig(t, s, Config{
+			Concurrency: 20, Turns: 1, Policies: []policy.Policy{calling("free", nil)}, Handlers: lasting(time.Second),
+			Observe: func(e Event) {
+				if e.What == Claimed {
+					order = append(order, e.Job.Target)
+				}
+			},
+		})
+		pass(time.Minute)
+		if want := []string{"a", "b", "c", "a", "b", "a"}; !slices.Equal(order[:min(6, len(order))], want) {
+			t.Errorf("claimed %v, want %v", order, want)
+		}
+	})
+}

@@ -247,6 +247,38 @@ func (l *loop) unline(r *run) bool {
 	return true
 }
 
+// arriveInTurns takes in leases that come lane by lane, the lanes in turns: the
+// last one would be behind the others at every claim, and its next claim would
+// be for what lies farther and farther from theirs.
+func (l *loop) arriveInTurns(jobs []job.Job, now time.Time, seats bool) {
+	type stretch struct {
+		jobs  []job.Job
+		track *track
+		of    *policy.Policy
+	}
+	var all []stretch
+	for i, from := 0, 0; i < len(jobs); from = i {
+		for i++; i < len(jobs) && jobs[i].Target == jobs[from].Target && jobs[i].Queue == jobs[from].Queue; i++ {
+		}
+		all = append(all, stretch{jobs: jobs[from:i]})
+	}
+	la, over := l.lanes, 0
+	for len(all) > 0 {
+		for i := range all {
+			s := &all[i]
+			la.latest, la.latestFor = s.track, s.of
+			l.arrive(&s.jobs[0], now, seats)
+			s.track, s.of = la.latest, la.latestFor
+			if s.jobs = s.jobs[1:]; len(s.jobs) == 0 {
+				over++
+			}
+		}
+		if over > 0 {
+			all, over = slices.DeleteFunc(all, func(s stretch) bool { return len(s.jobs) == 0 }), 0
+		}
+	}
+}
+
 // arriveLane takes in a lease that must pass a gate.
 func (l *loop) arriveLane(r *run, now time.Time, seats bool) {
 	switch {

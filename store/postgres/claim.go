@@ -62,7 +62,7 @@ func (w *turning) claimOne(c *claiming) {
 	}
 	looks := c.scan.lane != nil && (c.scan.whole || c.scan.behind)
 	began := &w.entered
-	if looks && w.batch.Len() > 1 { // more than entering came before it
+	if looks && (w.late || w.batch.Len() > 1) { // more than entering came before it
 		began = w.time()
 	}
 	w.query("claim", args, w.claimed(c))

@@ -278,26 +278,39 @@ func (t *laneTaken) sort(found map[string]bool) {
 	arrange(t.jobs, order)
 }
 
+// tookLanes puts what was claimed from lanes in order, and remembers where the
+// claims by name ended.
+func (w *turning) tookLanes() {
+	w.asked = map[string]bool{}
+	for _, c := range w.lanes {
+		if c.tells() {
+			c.taken.sort(w.asked)
+		}
+	}
+	w.mark()
+}
+
+// tells reports whether the claim has what its statement took: it took
+// something, and is the first of those that it stands for.
+func (c *laneClaiming) tells() bool { return c.taken != nil && c.place == 0 }
+
 // answerLanes adds what was claimed from lanes to the answer, with the gates.
 func (w *turning) answerLanes() {
-	asked := map[string]bool{}
-	defer w.mark()
 	for _, c := range w.lanes {
-		if c.taken == nil || c.place > 0 {
-			continue // nothing, or told by the first of its statement
+		if !c.tells() {
+			continue
 		}
 		if c.Target != "" {
 			w.store.lastLanes.Store(int64(len(c.taken.jobs)))
 		}
 		w.answer.Left = append(w.answer.Left, c.taken.left...)
-		c.taken.sort(asked)
 		if len(w.answer.Claimed) == 0 { // the usual case: jobs are big, and not copied
 			w.answer.Claimed = c.taken.jobs
 		} else {
 			w.answer.Claimed = append(w.answer.Claimed, c.taken.jobs...)
 		}
 	}
-	w.answerGates(asked)
+	w.answerGates(w.asked)
 }
 
 // mark remembers where the claims by name ended.

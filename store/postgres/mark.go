@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 // waits for one claim more than it would, and never for the end of a backlog.
 type marks struct {
 	every time.Duration
+	turn  chan struct{} // has a place for who claims plenty
 	mu    sync.Mutex
 	lanes map[laneName]mark
 }
@@ -39,6 +41,18 @@ type mark struct {
 
 // alone reports whether the mark's part is all that its lane is known to have.
 func (m *mark) alone() bool { return m.kind != "" && !m.mixed }
+
+// enter waits until nobody else claims plenty; then leave must be called.
+func (m *marks) enter(ctx context.Context) error {
+	select {
+	case m.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (m *marks) leave() { <-m.turn }
 
 // of returns where a claim of the lane begins; the zero mark = at the start.
 func (m *marks) of(name laneName) mark {

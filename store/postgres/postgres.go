@@ -122,7 +122,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	s.flushes = s.flushes && !o.Pooler
-	s.scans.every, s.marks.every = o.Sweep, o.Sweep
+	s.scans.every, s.marks.every, s.marks.turn = o.Sweep, o.Sweep, make(chan struct{}, 1)
 	s.wakes.start(s, listener)
 	return s, nil
 }

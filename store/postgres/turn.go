@@ -13,8 +13,8 @@ import (
 	"github.com/ebbhq/ebb/store"
 )
 
-// turning is one turn under way: the batch that does it in one round trip and
-// one transaction, and what has been answered.
+// turning is one turn under way: the batch that does it, in one transaction, and
+// what has been answered.
 type turning struct {
 	store   *Store
 	process int64
@@ -36,7 +36,9 @@ type turning struct {
 	worked   bool             // this turn works them off
 	promoted bool             // some job can run that could not
 	lanes    []*laneClaiming
+	asked    map[string]bool // targets of what was claimed from lanes
 	swaps    swapping
+	late     bool // the batch is the second of two
 }
 
 // wish says whether others should be woken, and how soon.
@@ -48,7 +50,8 @@ const (
 	atOnce      // something is claimable
 )
 
-// Turn settles, begins, releases, holds, claims and swaps in one round trip.
+// Turn settles, begins, releases, holds, claims and swaps in one transaction,
+// mostly in one round trip.
 func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 	if err := store.CheckSettles(t.Settles); err != nil {
 		return store.Turned{}, err
@@ -64,13 +67,7 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 		s.scans.await() // who is promoted was due long ago
 	}
 	w.hold(t.Holds)
-	w.claim(t.Claims)
-	w.claimLanes(t.Lanes)
-	if err := w.swap(t.Swaps); err != nil {
-		return store.Turned{}, failed("turn", err)
-	}
-	w.readGates()
-	err := s.send(ctx, w.batch)
+	err := w.send(ctx, &t)
 	if err == nil && !w.present {
 		err = store.ErrLostProcess
 	}
@@ -102,6 +99,17 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 	}
 	w.answerLanes()
 	return w.answer, nil
+}
+
+// take queues what the turn claims and swaps.
+func (w *turning) take(t *store.Turn) error {
+	w.claim(t.Claims)
+	w.claimLanes(t.Lanes)
+	if err := w.swap(t.Swaps); err != nil {
+		return err
+	}
+	w.readGates()
+	return nil
 }
 
 // after tells claims and other processes what became claimable.
