@@ -161,7 +161,9 @@ WITH lanes AS MATERIALIZED (
 chosen AS MATERIALIZED (
     SELECT ARRAY (SELECT unnest(rows) FROM lanes) AS rows,
            ARRAY (SELECT unnest(rows[begins + 1:]) FROM lanes WHERE begins < cardinality(rows) ORDER BY 1) AS waiting,
-           ARRAY (SELECT target FROM lanes WHERE mixed) AS mixed
+           NOT EXISTS (SELECT FROM lanes WHERE begins < cardinality(rows)) AS all_begin,
+           ARRAY (SELECT target FROM lanes WHERE mixed) AS mixed,
+           EXISTS (SELECT FROM lanes WHERE mixed) AS any_mixed
 ),
 counted AS (
     INSERT INTO ebb_tally (queue, process, queued, running)
@@ -169,9 +171,11 @@ counted AS (
 )
 UPDATE ebb_job j
    SET process = $1, leased_at = now(), epoch = epoch + 1,
-       begun = (crashes IS NULL OR crashes < 2) AND NOT (/*waits*/)
+       begun = (crashes IS NULL OR crashes < 2)
+               AND CASE WHEN (SELECT all_begin FROM chosen) THEN true ELSE NOT (/*waits*/) END
  WHERE j.ctid = ANY ((SELECT rows FROM chosen)::tid[])
-RETURNING /*j.moved*/, j.begun, j.lane = ANY ((SELECT mixed FROM chosen)::text[])
+RETURNING /*j.moved*/, j.begun,
+          CASE WHEN (SELECT any_mixed FROM chosen) THEN j.lane = ANY ((SELECT mixed FROM chosen)::text[]) ELSE false END
 
 -- name: discover
 -- $1 process, $2 now, $3 kinds, $4 queue, $5 most lanes, $6 first attempts and
