@@ -11,10 +11,16 @@ import (
 // pressing reports whether a turn is worth a round trip of its own now. Starts
 // of lanes that succeeded are not: while one is under way, or as long as work
 // for the slots is in hand, they gather and go together. Whatever would let
-// somebody begin, or be told of a failure, is.
+// somebody begin, or be told of a failure, is. Where lanes flow, one turn leaves
+// as another comes back: what may be found besides waits for that, and does not
+// break up what goes together.
 func (l *loop) pressing(now time.Time) bool {
 	la := l.lanes
-	if l.phase != working || la == nil || len(l.kept) > 0 || len(l.suspects) > 0 || len(la.begins) > 0 || l.claims(now) {
+	if l.phase != working || la == nil || len(l.kept) > 0 || len(l.suspects) > 0 || len(la.begins) > 0 {
+		return true
+	}
+	flows := l.flowing(now)
+	if !flows && l.claims(now) {
 		return true
 	}
 	for l.calm = min(l.calm, len(l.pending)); l.calm < len(l.pending); l.calm++ {
@@ -22,21 +28,18 @@ func (l *loop) pressing(now time.Time) bool {
 			return true
 		}
 	}
-	return l.wanting(now)
+	return l.wanting(now, flows)
 }
 
 // wanting reports whether slots are free for work of lanes to which a turn of
 // its own would help: lanes to discover, permits to carve, or plenty to claim.
 // Less than that waits: two turns that each bring half of it cost twice as much.
-func (l *loop) wanting(now time.Time) bool {
+func (l *loop) wanting(now time.Time, flows bool) bool {
 	la := l.lanes
 	if l.laneRoom(now) <= 0 {
 		return false
 	}
-	if la.mayDiscover() {
-		return true
-	}
-	if l.plenty(now) {
+	if flows && l.plenty(now) || !flows && la.mayDiscover() {
 		return true
 	}
 	for _, n := range la.order {
@@ -99,12 +102,9 @@ func (l *loop) budget() int {
 	return min(most, 2*most-held)
 }
 
-// plenty reports whether lanes in which next to nothing is left to run here
-// have enough for a second turn.
+// plenty reports whether lanes that flow, and in which next to nothing is left
+// to run here, have enough for a second turn.
 func (l *loop) plenty(now time.Time) bool {
-	if !l.flowing(now) {
-		return false
-	}
 	claims, left := 0, 0
 	for _, n := range l.lanes.order {
 		if worth := n.worth(now); n.more && !n.shut(0, now) && worth <= l.part() {

@@ -235,3 +235,46 @@ func TestTurnsOfManyLanesOverlap(t *testing.T) {
 		}
 	})
 }
+
+// TestPlainWorkBesideLanesThatFlow: a plain job that comes while two turns serve
+// the lanes goes with the next one. It does not wait for long, and turns stay as
+// big as they were.
+func TestPlainWorkBesideLanesThatFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs, targets, limit, slots, each = 60_000, 50, 40, 2000, 10 * time.Millisecond
+		s := &hands{slow: slow{Store: newStore(), each: each}, inHand: map[string]int{}}
+		enqueueTo(t, s, jobs, targets)
+		var mu sync.Mutex
+		var came time.Time
+		var longest time.Duration
+		r := newRig(t, s, Config{
+			Concurrency: 2 * slots,
+			Policies: []policy.Policy{
+				calling("p", func(p *policy.Policy) { p.Concurrency, p.Batch, p.PerTarget.Concurrency = slots, slots, limit }),
+				policy.Base("plain"),
+			},
+			Handlers: map[string]Handler{"k": s.end, "plain": func(context.Context, *Task) error {
+				mu.Lock()
+				defer mu.Unlock()
+				longest = max(longest, time.Since(came))
+				return nil
+			}},
+		})
+		for range 20 {
+			pass(7 * time.Millisecond)
+			mu.Lock()
+			came = time.Now()
+			mu.Unlock()
+			enqueue(t, s, job.New{Kind: "plain", Policy: "plain"})
+			pass(7 * time.Millisecond)
+		}
+		if err := r.Quiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		n, want := s.turns.Load(), int32(2*jobs/slots+10)
+		t.Logf("%d turns, plain work started after %s at most", n, longest)
+		if n > want || longest > 3*each {
+			t.Errorf("%d turns, plain work started after %s at most; want at most %d and %s", n, longest, want, 3*each)
+		}
+	})
+}
