@@ -59,9 +59,9 @@ SELECT /*moved*/, true, coalesce($1::timestamptz, now()) FROM gone
 -- of the index, and only as far as the limit needs.
 --
 -- Rows are updated where they were locked, which is a quarter cheaper than by
--- their number. It needs one rule: nobody updates a queued row and leaves it
--- queued (see due_now). Else a row could be locked, and counted, in a version
--- that this statement cannot see.
+-- their number. One that changed after the statement's snapshot, and is queued
+-- again, is locked in a version that the statement cannot see: it is not taken.
+-- So they are counted as the statement sees them.
 WITH picked AS MATERIALIZED (
     SELECT ARRAY (
         SELECT found.tid
@@ -86,7 +86,7 @@ WITH picked AS MATERIALIZED (
 ),
 counted AS (
     INSERT INTO ebb_tally (queue, process, queued, running)
-    SELECT $2, $1, -cardinality(tids), cardinality(tids) FROM picked WHERE tids <> '{}'
+    SELECT $2, $1, -count(*), count(*) FROM ebb_job WHERE ctid = ANY ((SELECT tids FROM picked)::tid[]) HAVING count(*) > 0
 )
 UPDATE ebb_job j
    SET process = $1, leased_at = coalesce($5, now()), epoch = epoch + 1, begun = crashes IS NULL OR crashes < 2
