@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -249,7 +250,8 @@ func (l *loop) unline(r *run) bool {
 
 // arriveInTurns takes in leases that come lane by lane, the lanes in turns: the
 // last one would be behind the others at every claim, and its next claim would
-// be for what lies farther and farther from theirs.
+// be for what lies farther and farther from theirs. First is whose first job came
+// first: so results go back about as the jobs lie in the store.
 func (l *loop) arriveInTurns(jobs []job.Job, now time.Time, seats bool) {
 	type stretch struct {
 		jobs  []job.Job
@@ -262,6 +264,7 @@ func (l *loop) arriveInTurns(jobs []job.Job, now time.Time, seats bool) {
 		}
 		all = append(all, stretch{jobs: jobs[from:i]})
 	}
+	slices.SortStableFunc(all, func(a, b stretch) int { return cmp.Compare(a.jobs[0].Seq, b.jobs[0].Seq) })
 	la, over := l.lanes, 0
 	for len(all) > 0 {
 		for i := range all {
