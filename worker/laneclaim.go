@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -294,10 +295,8 @@ func (l *loop) seeGates(gates []store.Gate) {
 // given counts what lanes and their queues gave.
 func (la *lanes) given(jobs []job.Job) (got map[trackKey]int, in map[string]int) {
 	got, in = make(map[trackKey]int), make(map[string]int)
-	for i, from := 0, 0; i < len(jobs); from = i { // most come lane by lane
-		j := &jobs[from]
-		for i++; i < len(jobs) && jobs[i].Target == j.Target && jobs[i].Queue == j.Queue; i++ {
-		}
+	for part := range stretches(jobs) {
+		j := &part[0]
 		if !la.isLane(j) {
 			continue
 		}
@@ -305,10 +304,23 @@ func (la *lanes) given(jobs []job.Job) (got map[trackKey]int, in map[string]int)
 		if j.Target == "" {
 			key.target = store.QueueTarget(j.Queue)
 		}
-		got[key] += i - from
-		in[j.Queue] += i - from
+		got[key] += len(part)
+		in[j.Queue] += len(part)
 	}
 	return got, in
+}
+
+// stretches gives the jobs in parts, each of one lane: most come lane by lane.
+func stretches(jobs []job.Job) iter.Seq[[]job.Job] {
+	return func(yield func([]job.Job) bool) {
+		for i, from := 0, 0; i < len(jobs); from = i {
+			for i++; i < len(jobs) && jobs[i].Target == jobs[from].Target && jobs[i].Queue == jobs[from].Queue; i++ {
+			}
+			if !yield(jobs[from:i]) {
+				return
+			}
+		}
+	}
 }
 
 // deepen and shallow note whether a lane may have more in the store.

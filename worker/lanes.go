@@ -259,10 +259,8 @@ func (l *loop) arriveInTurns(jobs []job.Job, now time.Time, seats bool) {
 		of    *policy.Policy
 	}
 	var all []stretch
-	for i, from := 0, 0; i < len(jobs); from = i {
-		for i++; i < len(jobs) && jobs[i].Target == jobs[from].Target && jobs[i].Queue == jobs[from].Queue; i++ {
-		}
-		all = append(all, stretch{jobs: jobs[from:i]})
+	for part := range stretches(jobs) {
+		all = append(all, stretch{jobs: part})
 	}
 	slices.SortStableFunc(all, func(a, b stretch) int { return cmp.Compare(a.jobs[0].Seq, b.jobs[0].Seq) })
 	la, over := l.lanes, 0

@@ -29,11 +29,7 @@ func (s *Store) enqueueCopy(ctx context.Context, b *batch) ([]store.Enqueued, er
 	defer conn.Release() // one that is left inside a transaction is closed
 	var now time.Time
 	var seqs []int64
-	first := &pgx.Batch{}
-	first.Queue("BEGIN")
-	if s.options.Pooler {
-		first.Queue(s.locally)
-	}
+	first := s.opening()
 	first.Queue(statement("stay"))
 	var lanes laning
 	first.Queue(statement("begin_copy"), runs(b.size), b.into, b.added).QueryRow(func(r pgx.Row) (err error) {

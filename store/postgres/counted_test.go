@@ -26,10 +26,16 @@ func TestClaimCountsWhatItTakes(t *testing.T) {
 	if _, err := door.Exec(t.Context(), "SELECT pg_advisory_lock($1)", gate); err != nil {
 		t.Fatal(err)
 	}
-	held := strings.Replace(statement("claim"), "WITH picked AS MATERIALIZED (",
-		"WITH waited AS MATERIALIZED (SELECT pg_advisory_xact_lock(4711) IS NULL AS no), picked AS MATERIALIZED (", 1)
-	held = strings.Replace(held, "WHERE EXISTS (SELECT FROM ebb_process WHERE id = $1)",
-		"WHERE NOT coalesce((SELECT no FROM waited), false) AND EXISTS (SELECT FROM ebb_process WHERE id = $1)", 1)
+	held := statement("claim")
+	for old, with := range map[string]string{
+		"WITH picked AS":                        "WITH waited AS MATERIALIZED (SELECT pg_advisory_xact_lock(4711) IS NULL AS no), picked AS",
+		"WHERE EXISTS (SELECT FROM ebb_process": "WHERE NOT (SELECT no FROM waited) AND EXISTS (SELECT FROM ebb_process",
+	} {
+		if strings.Count(held, old) != 1 {
+			t.Fatalf("the statement has %d times %q, want one", strings.Count(held, old), old)
+		}
+		held = strings.Replace(held, old, with, 1)
+	}
 	s := everything()
 	r := &s.ranges
 	claimed := make(chan int, 1)

@@ -189,6 +189,16 @@ func (s *Store) send(ctx context.Context, b *pgx.Batch) error {
 	return s.pool.SendBatch(ctx, b).Close()
 }
 
+// opening begins a transaction that takes more than one batch.
+func (s *Store) opening() *pgx.Batch {
+	b := &pgx.Batch{}
+	b.Queue("BEGIN")
+	if s.options.Pooler {
+		b.Queue(s.locally)
+	}
+	return b
+}
+
 // inTx runs f in a transaction of its own.
 func (s *Store) inTx(ctx context.Context, f func(tx pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {

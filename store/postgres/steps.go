@@ -51,11 +51,7 @@ func (w *turning) sendInSteps(ctx context.Context, t *store.Turn) error {
 		return err
 	}
 	defer conn.Release() // one that is left inside a transaction is closed
-	first := &pgx.Batch{}
-	first.Queue("BEGIN")
-	if s.options.Pooler {
-		first.Queue(s.locally)
-	}
+	first := s.opening()
 	first.QueuedQueries = append(first.QueuedQueries, w.batch.QueuedQueries...)
 	if err := conn.SendBatch(ctx, first).Close(); err != nil {
 		return err

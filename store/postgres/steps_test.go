@@ -11,6 +11,14 @@ import (
 	"github.com/ebbhq/ebb/store"
 )
 
+// newBacklog has a long backlog in the shop's lane, of which four are claimed.
+func newBacklog(t *testing.T) (l *looker, seqs []int64, first []job.Job) {
+	t.Helper()
+	l = newLooker(t, time.Hour)
+	seqs = l.add(slices.Repeat([]job.New{{Kind: "mail"}}, 2*stepsFrom)...)
+	return l, seqs, l.lane(4, 4)
+}
+
 // plenty is a turn that settles the job and claims enough of the shop's lane to
 // go in two steps.
 func (l *looker) plenty(j *job.Job) store.Turn {
@@ -45,9 +53,7 @@ func (l *looker) awaitFirstStep() {
 // TestTurnsThatClaimPlentyTakeTurns: such a turn settles at once, waits for the
 // one that claims, and goes on where that one ended.
 func TestTurnsThatClaimPlentyTakeTurns(t *testing.T) {
-	l := newLooker(t, time.Hour)
-	seqs := l.add(slices.Repeat([]job.New{{Kind: "mail"}}, 2*stepsFrom)...)
-	first := l.lane(4, 4)
+	l, seqs, first := newBacklog(t)
 	if err := l.marks.enter(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -79,9 +85,7 @@ func TestTurnsThatClaimPlentyTakeTurns(t *testing.T) {
 // TestTheSecondStepBeginsWhereOthersEnded: its place is that of its own time,
 // not that of the turn's begin.
 func TestTheSecondStepBeginsWhereOthersEnded(t *testing.T) {
-	l := newLooker(t, time.Hour)
-	seqs := l.add(slices.Repeat([]job.New{{Kind: "mail"}}, 2*stepsFrom)...)
-	first := l.lane(4, 4)
+	l, seqs, first := newBacklog(t)
 	if err := l.marks.enter(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -104,9 +108,7 @@ func TestTheSecondStepBeginsWhereOthersEnded(t *testing.T) {
 // TestATurnInStepsThatFails: nothing of it is done, and the next one can.
 func TestATurnInStepsThatFails(t *testing.T) {
 	t.Run("while it waits", func(t *testing.T) {
-		l := newLooker(t, time.Hour)
-		seqs := l.add(slices.Repeat([]job.New{{Kind: "mail"}}, 2*stepsFrom)...)
-		first := l.lane(4, 4)
+		l, seqs, first := newBacklog(t)
 		if err := l.marks.enter(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -129,9 +131,7 @@ func TestATurnInStepsThatFails(t *testing.T) {
 		}
 	})
 	t.Run("a lost process", func(t *testing.T) {
-		l := newLooker(t, time.Hour)
-		l.add(slices.Repeat([]job.New{{Kind: "mail"}}, 2*stepsFrom)...)
-		first := l.lane(4, 4)
+		l, _, first := newBacklog(t)
 		lost := l.plenty(&first[0])
 		lost.Process += 1000
 		if _, err := l.Turn(t.Context(), lost); !errors.Is(err, store.ErrLostProcess) {
