@@ -23,8 +23,10 @@ import (
 type marks struct {
 	every time.Duration
 	turn  chan struct{} // has a place for who claims plenty
-	mu    sync.Mutex
-	lanes map[laneName]mark
+	// patience is how long others wait for that place; 0 = until it is free.
+	patience time.Duration
+	mu       sync.Mutex
+	lanes    map[laneName]mark
 }
 
 type laneName struct{ queue, target string }
@@ -42,17 +44,25 @@ type mark struct {
 // alone reports whether the mark's part is all that its lane is known to have.
 func (m *mark) alone() bool { return m.kind != "" && !m.mixed }
 
-// enter waits until nobody else claims plenty; then leave must be called.
-func (m *marks) enter(ctx context.Context) error {
+// enter waits until nobody else claims plenty, or for as long as patience says:
+// the server ends a transaction that waits too long, and to walk over others'
+// rows is better than that. Then leave must be called.
+func (m *marks) enter(ctx context.Context) (leave func(), err error) {
+	var late <-chan time.Time
+	if m.patience > 0 {
+		timer := time.NewTimer(m.patience)
+		defer timer.Stop()
+		late = timer.C
+	}
 	select {
 	case m.turn <- struct{}{}:
-		return nil
+		return func() { <-m.turn }, nil
+	case <-late:
+		return func() {}, nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 }
-
-func (m *marks) leave() { <-m.turn }
 
 // of returns where a claim of the lane begins; the zero mark = at the start.
 func (m *marks) of(name laneName) mark {

@@ -123,6 +123,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	s.flushes = s.flushes && !o.Pooler
 	s.scans.every, s.marks.every, s.marks.turn = o.Sweep, o.Sweep, make(chan struct{}, 1)
+	s.marks.patience = max(0, o.IdleTimeout/2)
 	s.wakes.start(s, listener)
 	return s, nil
 }

@@ -60,10 +60,11 @@ func (w *turning) sendInSteps(ctx context.Context, t *store.Turn) error {
 		_, err := conn.Exec(ctx, "ROLLBACK")
 		return err
 	}
-	if err := s.marks.enter(ctx); err != nil {
+	leave, err := s.marks.enter(ctx)
+	if err != nil {
 		return err
 	}
-	defer s.marks.leave()
+	defer leave()
 	w.batch, w.late = &pgx.Batch{}, true
 	if err := w.take(t); err != nil {
 		return err

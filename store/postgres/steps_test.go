@@ -16,7 +16,19 @@ func newBacklog(t *testing.T) (l *looker, seqs []int64, first []job.Job) {
 	t.Helper()
 	l = newLooker(t, time.Hour)
 	seqs = l.add(slices.Repeat([]job.New{{Kind: "mail"}}, 2*stepsFrom)...)
-	return l, seqs, l.lane(4, 4)
+	first = l.lane(4, 4)
+	return l, seqs, first
+}
+
+// enter lets nobody else claim plenty.
+func (l *looker) enter() (leave func()) {
+	l.t.Helper()
+	l.marks.patience = 0
+	leave, err := l.marks.enter(l.t.Context())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return leave
 }
 
 // plenty is a turn that settles the job and claims enough of the shop's lane to
@@ -54,9 +66,7 @@ func (l *looker) awaitFirstStep() {
 // one that claims, and goes on where that one ended.
 func TestTurnsThatClaimPlentyTakeTurns(t *testing.T) {
 	l, seqs, first := newBacklog(t)
-	if err := l.marks.enter(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	leave := l.enter()
 	type result struct {
 		answer store.Turned
 		err    error
@@ -68,7 +78,7 @@ func TestTurnsThatClaimPlentyTakeTurns(t *testing.T) {
 	}()
 	l.awaitFirstStep()
 	l.wantLane(seqs[4:8], 4) // a few need not wait
-	l.marks.leave()
+	leave()
 	got := <-ended
 	if got.err != nil || !slices.Equal(got.answer.Settled, []bool{true}) {
 		t.Fatalf("settled %v: %v", got.answer.Settled, got.err)
@@ -86,9 +96,7 @@ func TestTurnsThatClaimPlentyTakeTurns(t *testing.T) {
 // not that of the turn's begin.
 func TestTheSecondStepBeginsWhereOthersEnded(t *testing.T) {
 	l, seqs, first := newBacklog(t)
-	if err := l.marks.enter(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	leave := l.enter()
 	turn := l.plenty(&first[0])
 	w := l.turning(l.process, time.Time{})
 	w.enter(nil)
@@ -96,7 +104,7 @@ func TestTheSecondStepBeginsWhereOthersEnded(t *testing.T) {
 	go func() { ended <- w.send(t.Context(), &turn) }()
 	l.awaitFirstStep()
 	l.wantLane(seqs[4:8], 4)
-	l.marks.leave()
+	leave()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
@@ -105,13 +113,22 @@ func TestTheSecondStepBeginsWhereOthersEnded(t *testing.T) {
 	}
 }
 
+// TestTheSecondStepHasItsPatience: it goes on though another one still claims.
+func TestTheSecondStepHasItsPatience(t *testing.T) {
+	l, seqs, first := newBacklog(t)
+	defer l.enter()()
+	l.marks.patience = time.Millisecond
+	answer, err := l.Turn(t.Context(), l.plenty(&first[0]))
+	if err != nil || !answer.Settled[0] || !slices.Equal(numbersOf(answer.Claimed), seqs[4:4+stepsFrom]) {
+		t.Errorf("it settled %v and claimed %d: %v", answer.Settled, len(answer.Claimed), err)
+	}
+}
+
 // TestATurnInStepsThatFails: nothing of it is done, and the next one can.
 func TestATurnInStepsThatFails(t *testing.T) {
 	t.Run("while it waits", func(t *testing.T) {
 		l, seqs, first := newBacklog(t)
-		if err := l.marks.enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		leave := l.enter()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
@@ -123,7 +140,7 @@ func TestATurnInStepsThatFails(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Fatalf("the turn ended with %v", err)
 		}
-		l.marks.leave()
+		leave()
 		l.wantCounts(2*stepsFrom-4, 4)
 		answer, err := l.Turn(t.Context(), l.plenty(&first[0]))
 		if err != nil || !answer.Settled[0] || !slices.Equal(numbersOf(answer.Claimed), seqs[4:4+stepsFrom]) {
