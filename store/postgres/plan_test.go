@@ -60,6 +60,10 @@ var hot = map[string][]string{
 	"wake_stranded":    {"ebb_job_lane"},
 }
 
+// byLane are statements that look for looks of lanes which they know: read by
+// due time, each would cost all looks of its queue.
+var byLane = []string{"claim_named", "claim_further", "hold", "wake"}
+
 // sorting are statements that sort what they have found, which is little.
 var sorting = []string{"orders", "enqueue_numbered", "claim_named", "claim_further", "discover", "hold", "wake", "park_behind", "demote", "promote", "lanes", "targets", "ahead", "queues_declared"}
 
@@ -68,7 +72,7 @@ var sorting = []string{"orders", "enqueue_numbered", "claim_named", "claim_furth
 func addLanes(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	execute(t, conn, `INSERT INTO ebb_job (seq, due_at, queue_number, kind, target, lane, key)
-		SELECT -i, now(), q.number, 'noop', 'target' || i % 100, 'target' || i % 100, 'key' || i % 100
+		SELECT -i, now(), q.number, 'noop', 'host-' || i % 100 || '.example.com', 'host-' || i % 100 || '.example.com', 'key' || i % 100
 		  FROM generate_series(1, 1000) AS i, ebb_queue q WHERE q.name = 'default'`)
 	execute(t, conn, `INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
 		SELECT due_at, queue_number, priority, retrying, lane, kind FROM ebb_job WHERE lane IS NOT NULL`)
@@ -169,8 +173,13 @@ func plan(t *testing.T, conn *pgx.Conn, sql string, args ...any) node {
 func TestPlans(t *testing.T) {
 	conn := planned(t, storetest.PlanRows(t))
 	addLanes(t, conn)
-	for _, when := range []string{"never analysed", "analysed", "analysed while empty"} {
+	for _, when := range []string{"never analysed", "analysed", "a look for each enqueue", "analysed while empty"} {
 		switch when {
+		case "a look for each enqueue":
+			execute(t, conn, `INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
+				SELECT j.due_at - g % 80 * interval '1 second', j.queue_number, j.priority, j.retrying, j.lane, j.kind
+				  FROM generate_series(1, 400) AS g, ebb_job j WHERE j.lane IS NOT NULL`)
+			execute(t, conn, "ANALYZE ebb_look")
 		case "analysed":
 			execute(t, conn, "VACUUM ANALYZE")
 		case "analysed while empty":
@@ -189,6 +198,9 @@ func TestPlans(t *testing.T) {
 					big := n.Relation == "ebb_look" || n.Relation == "ebb_gate" || n.Relation == "ebb_job" || n.Relation == "ebb_done" || n.Relation == "ebb_dead" || n.Relation == "ebb_parked" || n.Relation == "ebb_attempt"
 					if big && n.Type == "Seq Scan" {
 						t.Errorf("reads all of %s", n.Relation)
+					}
+					if n.Index == "ebb_look_due" && slices.Contains(byLane, name) {
+						t.Errorf("looks for a lane among those of all")
 					}
 					sorts := n.Type == "Sort" || n.Type == "Incremental Sort"
 					if sorts && !slices.Contains(sorting, name) {

@@ -134,15 +134,23 @@ RETURNING /*j.moved*/, j.begun
 --
 -- It leaves the looks alone, which is allowed: they may be too early. A lane
 -- that has another part too, by its looks, is told: it is asked as a whole the
--- next time.
+-- next time. These are asked for in the order of the index by lane: for EXISTS
+-- the planner may take the one by due time, where looks are many, and read all
+-- of the queue's for each lane.
 WITH lanes AS MATERIALIZED (
     SELECT a.target, a.begins,
-           EXISTS (SELECT FROM ebb_look l
-                    WHERE l.target = a.target AND l.queue_number = (SELECT number FROM ebb_queue WHERE name = $2)
-                      AND (l.kind, l.retrying, l.priority) < (a.kind, false, a.priority))
-           OR EXISTS (SELECT FROM ebb_look l
-                       WHERE l.target = a.target AND l.queue_number = (SELECT number FROM ebb_queue WHERE name = $2)
-                         AND (l.kind, l.retrying, l.priority) > (a.kind, false, a.priority)) AS mixed,
+           coalesce((SELECT true
+                       FROM ebb_look l
+                      WHERE l.target = a.target AND l.queue_number = (SELECT number FROM ebb_queue WHERE name = $2)
+                        AND (l.kind, l.retrying, l.priority) < (a.kind, false, a.priority)
+                      ORDER BY l.target, l.queue_number, l.kind, l.retrying, l.priority
+                      LIMIT 1),
+                    (SELECT true
+                       FROM ebb_look l
+                      WHERE l.target = a.target AND l.queue_number = (SELECT number FROM ebb_queue WHERE name = $2)
+                        AND (l.kind, l.retrying, l.priority) > (a.kind, false, a.priority)
+                      ORDER BY l.target, l.queue_number, l.kind, l.retrying, l.priority
+                      LIMIT 1), false) AS mixed,
            ARRAY (SELECT ctid
                     FROM ebb_job
                    WHERE queue_number = (SELECT number FROM ebb_queue WHERE name = $2 AND NOT paused AND NOT strict)
