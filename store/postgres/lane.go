@@ -187,10 +187,14 @@ func (w *turning) discover(c *laneClaiming) {
 	}
 	args := []any{
 		w.process, nullable(w.now), c.Kinds, c.Queue, bounded(c.Lanes), bounded(c.Firsts), bounded(c.Retries), bounded(c.Limit),
+		w.store.gathers.most,
 	}
 	taken := &laneTaken{}
 	c.taken = taken
 	w.query("discover", args, func(r *row) error {
+		if w.crowded = r.flag() || w.crowded; r.absent() {
+			return nil
+		}
 		taken.places, taken.lanes = append(taken.places, r.number()), append(taken.lanes, r.word())
 		r.next() // its part
 		r.next() // the row that it was
@@ -288,6 +292,9 @@ func (w *turning) tookLanes() {
 		}
 	}
 	w.mark()
+	if w.crowded {
+		w.store.gatherBeside()
+	}
 }
 
 // tells reports whether the claim has what its statement took: it took

@@ -45,6 +45,7 @@ var hot = map[string][]string{
 	"claim_named":      {"ebb_job_lane"},
 	"claim_further":    {"ebb_job_lane"},
 	"discover":         {"ebb_job_lane", "ebb_job_pkey"},
+	"gather_looks":     {},
 	"hold":             {},
 	"wake":             {},
 	"swap":             {},
@@ -62,10 +63,10 @@ var hot = map[string][]string{
 
 // byLane are statements that look for looks of lanes which they know: read by
 // due time, each would cost all looks of its queue.
-var byLane = []string{"claim_named", "claim_further", "hold", "wake"}
+var byLane = []string{"claim_named", "claim_further", "gather_looks", "hold", "wake"}
 
 // sorting are statements that sort what they have found, which is little.
-var sorting = []string{"orders", "enqueue_numbered", "claim_named", "claim_further", "discover", "hold", "wake", "park_behind", "demote", "promote", "lanes", "targets", "ahead", "queues_declared"}
+var sorting = []string{"orders", "enqueue_numbered", "claim_named", "claim_further", "discover", "gather_looks", "hold", "wake", "park_behind", "demote", "promote", "lanes", "targets", "ahead", "queues_declared"}
 
 // addLanes adds a job for each of 100 targets and keys, and what goes with it,
 // ten times.

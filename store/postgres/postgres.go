@@ -57,6 +57,7 @@ type Store struct {
 	options Options
 	scans   scans
 	marks   marks
+	gathers gathers
 	wakes   wakes
 	locally string // the settings of a transaction behind a pooler
 	flushes bool   // the log may be flushed by itself
@@ -124,6 +125,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	s.flushes = s.flushes && !o.Pooler
 	s.scans.every, s.marks.every, s.marks.turn = o.Sweep, o.Sweep, make(chan struct{}, 1)
 	s.marks.patience = max(0, o.IdleTimeout/2)
+	s.gathers.most = mostLooks
 	s.wakes.start(s, listener)
 	return s, nil
 }

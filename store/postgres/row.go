@@ -45,6 +45,9 @@ func (r *row) next() []byte {
 	return v
 }
 
+// absent reports whether the column that comes next is NULL.
+func (r *row) absent() bool { return r.values[r.at] == nil }
+
 // number reads a bigint, integer or smallint; NULL is 0.
 func (r *row) number() int64 {
 	switch v := r.next(); len(v) {

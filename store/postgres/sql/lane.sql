@@ -40,19 +40,48 @@ coalesce((SELECT due_at
 -- targets, $6 most first attempts, $7 retries, $8 most in all, $9 how many
 -- begin; and where to begin among the first attempts of one kind and priority.
 -- Which parts a lane has is known by its looks.
-WITH clock AS MATERIALIZED (SELECT coalesce($2::timestamptz, now()) AS now),
-parts AS MATERIALIZED (
-    SELECT a.n, a.most, a.begins, l.queue_number, l.target, l.kind, l.retrying, l.priority,
-           CASE WHEN l.retrying THEN a.retries ELSE a.firsts END AS own, CASE WHEN l.kind = a.low_kind AND l.priority = a.low_priority AND NOT l.retrying THEN a.low_at ELSE '-infinity' END AS low_at,
-           a.low_seq, array_agg(l.ctid) AS tids, min(l.look_at) AS look_at
+WITH RECURSIVE clock AS MATERIALIZED (SELECT coalesce($2::timestamptz, now()) AS now),
+-- From one part of a lane to the next by the index: a part may have a look for
+-- each of many thousand enqueues.
+found AS (
+    SELECT a.n, a.most, a.begins, a.firsts, a.retries, a.low_kind, a.low_priority, a.low_at, a.low_seq,
+           l.queue_number, l.target, l.kind, l.retrying, l.priority
       FROM unnest($4::text[], $5::text[], $6::int[], $7::int[], $8::int[], $9::int[],
                   $10::text[], $11::smallint[], $12::timestamptz[], $13::bigint[])
                WITH ORDINALITY AS a (queue, target, firsts, retries, most, begins, low_kind, low_priority, low_at, low_seq, n)
       JOIN ebb_queue q ON q.name = a.queue AND NOT q.paused AND NOT q.strict
-      JOIN ebb_look l ON l.target = a.target AND /*in_queue*/ AND l.kind = ANY (/*kinds*/)
+     CROSS JOIN LATERAL (
+        SELECT *
+          FROM ebb_look
+         WHERE target = a.target AND queue_number = q.number
+         ORDER BY target, queue_number, kind, retrying, priority
+         LIMIT 1) AS l
      WHERE EXISTS (SELECT FROM ebb_process WHERE id = $1)
-     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
-    HAVING least(a.most, CASE WHEN l.retrying THEN a.retries ELSE a.firsts END) > 0
+    UNION ALL
+    SELECT f.n, f.most, f.begins, f.firsts, f.retries, f.low_kind, f.low_priority, f.low_at, f.low_seq,
+           l.queue_number, l.target, l.kind, l.retrying, l.priority
+      FROM found f
+     CROSS JOIN LATERAL (
+        SELECT *
+          FROM ebb_look
+         WHERE target = f.target AND queue_number = f.queue_number AND (kind, retrying, priority) > (f.kind, f.retrying, f.priority)
+         ORDER BY target, queue_number, kind, retrying, priority
+         LIMIT 1) AS l
+),
+parts AS MATERIALIZED (
+    SELECT f.n, f.most, f.begins, f.queue_number, f.target, f.kind, f.retrying, f.priority,
+           CASE WHEN f.retrying THEN f.retries ELSE f.firsts END AS own,
+           CASE WHEN f.kind = f.low_kind AND f.priority = f.low_priority AND NOT f.retrying THEN f.low_at ELSE '-infinity' END AS low_at,
+           f.low_seq, l.tids, l.look_at
+      FROM found f
+     CROSS JOIN LATERAL (
+        SELECT array_agg(tid) AS tids, min(look_at) AS look_at
+          FROM (SELECT ctid AS tid, look_at
+                  FROM ebb_look
+                 WHERE target = f.target AND queue_number = f.queue_number
+                   AND kind = f.kind AND retrying = f.retrying AND priority = f.priority
+                 LIMIT 64) AS few) AS l
+     WHERE f.kind = ANY (/*kinds*/) AND least(f.most, CASE WHEN f.retrying THEN f.retries ELSE f.firsts END) > 0
 ),
 -- By itself: where rows stands in one query with what is made of it, the
 -- planner looks for them once for each place.
@@ -187,7 +216,9 @@ RETURNING /*j.moved*/, j.begun,
 
 -- name: discover
 -- $1 process, $2 now, $3 kinds, $4 queue, $5 most lanes, $6 first attempts and
--- $7 retries of each, $8 most in all.
+-- $7 retries of each, $8 most in all, $9 how many looks it takes away at most;
+-- each lane has its share of those. With each job, or in a row without one, it
+-- says whether a lane has more than that: then gather_looks makes few of them.
 --
 -- Looks are locked, not rows, until it is clear which rows are taken: of many
 -- lanes each gives a few. How many are looked at follows from how many lanes
@@ -212,18 +243,27 @@ lanes AS MATERIALIZED (
 ),
 -- A lane may have a look for each of many thousand enqueues: they are gathered
 -- as they are locked.
+share AS MATERIALIZED (SELECT greatest(8, $9 / greatest(1, count(*)))::int AS most FROM lanes),
+looked_at AS MATERIALIZED (
+    SELECT l.queue_number, l.target, l.kind, l.retrying, l.priority, array_agg(l.tid) AS tids,
+           min(min(l.look_at)) OVER (PARTITION BY l.target, l.kind, l.retrying) AS look_at,
+           min(min(l.look_at)) OVER (PARTITION BY l.target) AS lane_at,
+           sum(count(*)) OVER (PARTITION BY l.target) AS looks
+      FROM lanes q
+     CROSS JOIN LATERAL (
+        SELECT l.ctid AS tid, l.*
+          FROM ebb_look l
+         WHERE l.target = q.target AND /*in_queue*/
+           AND l.kind = ANY (/*kinds*/) AND CASE WHEN l.retrying THEN $7 ELSE $6 END > 0
+         LIMIT (SELECT most FROM share)
+           FOR UPDATE SKIP LOCKED) AS l
+     GROUP BY l.queue_number, l.target, l.kind, l.retrying, l.priority
+),
 parts AS MATERIALIZED (
     SELECT row_number() OVER () AS part_n, p.*, coalesce(g.room, 2147483647) AS room,
            CASE WHEN g.open_at > (SELECT now FROM clock) THEN g.open_at
                 WHEN g.room <= 0 THEN (SELECT now FROM clock) + /*rest*/ END AS again
-      FROM (SELECT queue_number, target, kind, retrying, priority, array_agg(tid) AS tids,
-                   min(min(look_at)) OVER (PARTITION BY target, kind, retrying) AS look_at,
-                   min(min(look_at)) OVER (PARTITION BY target) AS lane_at
-              FROM (SELECT l.ctid AS tid, l.queue_number, l.target, l.kind, l.retrying, l.priority, l.look_at
-                      FROM lanes q JOIN ebb_look l ON l.target = q.target AND /*in_queue*/
-                     WHERE l.kind = ANY (/*kinds*/) AND CASE WHEN l.retrying THEN $7 ELSE $6 END > 0
-                       FOR UPDATE OF l SKIP LOCKED) AS looks
-             GROUP BY queue_number, target, kind, retrying, priority) AS p
+      FROM looked_at p
       -- One probe for each part: while gates seem few, the planner would read all
       -- of them for each.
       LEFT JOIN LATERAL (SELECT open_at, room FROM ebb_gate WHERE target = p.target LIMIT 1) AS g ON true
@@ -316,7 +356,41 @@ told AS MATERIALIZED (
     SELECT set_config('ebb.lanes', (coalesce(nullif(current_setting('ebb.lanes', true), ''), '{}')::text[] || array_agg(DISTINCT lane))::text, true)
       FROM taken
 )
-SELECT taken.*, coalesce(taken.lane IN (SELECT target FROM ended WHERE rests), false) FROM taken CROSS JOIN told
+SELECT crowd.too_big, taken.*, coalesce(taken.lane IN (SELECT target FROM ended WHERE rests), false)
+  FROM (SELECT EXISTS (SELECT FROM looked_at WHERE looks >= (SELECT most FROM share)) AS too_big) AS crowd
+ CROSS JOIN told
+  LEFT JOIN taken ON true
+ WHERE taken.lane IS NOT NULL OR crowd.too_big
+
+-- name: gather_looks
+-- Makes one look of all that a part has among the next $1 in the order of lanes,
+-- from the part of $2 target, $3 queue, $4 kind, $5 retrying and $6 priority on.
+-- The one is new: who sees it sees the jobs of all that it stands for, which one
+-- of the old ones would not promise. It says how many there were, and of which
+-- part the last one is.
+WITH looks AS MATERIALIZED (
+    SELECT ctid AS tid, *
+      FROM ebb_look
+     WHERE (target, queue_number, kind, retrying, priority) >= ($2::text, $3::int, $4::text, $5::boolean, $6::smallint)
+     ORDER BY target, queue_number, kind, retrying, priority
+     LIMIT $1
+       FOR UPDATE SKIP LOCKED
+),
+parts AS MATERIALIZED (
+    SELECT array_agg(tid) AS tids, min(look_at) AS look_at, queue_number, priority, retrying, target, kind
+      FROM looks
+     GROUP BY queue_number, priority, retrying, target, kind
+    HAVING count(*) > 1
+),
+cleared AS (DELETE FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT unnest(tids) FROM parts))),
+gathered AS (
+    INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
+    SELECT look_at, queue_number, priority, retrying, target, kind FROM parts
+)
+SELECT (SELECT count(*) FROM looks), target, queue_number, kind, retrying, priority
+  FROM looks
+ ORDER BY target DESC, queue_number DESC, kind DESC, retrying DESC, priority DESC
+ LIMIT 1
 
 -- name: hold
 -- $1 process, then $2 queues, $3 targets, $4 whether retries alone, $5 until.
