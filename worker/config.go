@@ -41,7 +41,9 @@ type Config struct {
 	Concurrency int
 	// Turns is how many round trips to the store may be under way at once.
 	// One settles what ended and claims what is next; while it waits for the
-	// database, a second can be prepared. Default 2.
+	// database, a second can be prepared. Where work of many targets ends
+	// faster than that, there may be one more than here, unless this is 1.
+	// Default 2.
 	Turns int
 
 	// Lease is how long a process may go without a heartbeat before others

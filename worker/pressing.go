@@ -54,8 +54,8 @@ func (l *loop) wanting(now time.Time, flows bool) bool {
 func (l *loop) bulk() int { return max(l.part(), leastBulk) }
 
 // flowing reports whether starts end faster than turns, in lanes in which so
-// many may run that two turns at once are worth it, each with as much of a lane
-// as may run at once: the store is at work on one while the answer of the other
+// many may run that three turns at once are worth it, each with as much of a lane
+// as may run at once: the store is at work on two while the answer of the third
 // is taken in.
 func (l *loop) flowing(now time.Time) bool {
 	if !l.lanes.busy() || len(l.lanes.order)*l.part() < l.bulk() {
@@ -86,10 +86,10 @@ func (n *track) worth(now time.Time) int {
 	return held + left
 }
 
-// ahead is how much of a lane one of two turns claims: what may run at once,
-// and no more than one such part beyond what runs.
+// ahead is how much of a lane one of three turns claims: what may run at once,
+// and no more than two such parts beyond what runs.
 func (n *track) ahead(worth int) int {
-	return min(worth, 2*worth-n.active-len(n.runs)-n.asking)
+	return min(worth, 3*worth-n.active-len(n.runs)-n.asking)
 }
 
 // budget is how much a turn claims of all lanes together where starts end faster

@@ -56,7 +56,7 @@ func (t *turn) write() {
 
 // keep puts the paper of a turn that is over aside, blank.
 func (l *loop) keep(p paper) {
-	if len(l.papers) < l.config.Turns {
+	if len(l.papers) <= l.config.Turns {
 		clear(p.settles)
 		clear(p.attempts)
 		l.papers = append(l.papers, p)
@@ -66,7 +66,7 @@ func (l *loop) keep(p paper) {
 // launch starts as many turns as there is reason for. A turn leaves at once
 // when the store is idle; while turns are under way, results gather.
 func (l *loop) launch() {
-	for l.process != 0 && l.turns < l.config.Turns {
+	for l.process != 0 && l.mayTurn() {
 		if now := l.machine(); now.Before(l.pauseUntil) || l.lingering(now) && l.phase == working && !l.idling() {
 			return
 		}
@@ -93,6 +93,19 @@ func (l *loop) launch() {
 			l.mail.post(func(l *loop) { l.turned(t, answer, err) })
 		})
 	}
+}
+
+// mayTurn reports whether another turn may be under way. Where lanes flow, one
+// more may: else the store would have one turn to work on while the answer of
+// the other is taken in and run.
+func (l *loop) mayTurn() bool {
+	switch most := l.config.Turns; {
+	case l.turns < most:
+		return true
+	case l.turns > most || most == 1 || l.lanes == nil:
+		return false
+	}
+	return l.flowing(l.now())
 }
 
 // idling reports whether the store has nothing to do for us although a whole
