@@ -28,7 +28,7 @@ var measures = []struct{ what, sqlite, postgres string }{
 }
 
 // Figures on other pages are those of the last recorded benchmarks, rounded to
-// two digits. A new recording may be up to twice or half of what a page says:
+// two digits, shares to a hundredth. A new recording may be up to twice or half of what a page says:
 // machines and their load differ by more. To take it over, or after a larger
 // change: go test ./cmd/ebb -run Figures -update.
 func TestFiguresInDocs(t *testing.T) {
@@ -49,12 +49,12 @@ func TestFiguresInDocs(t *testing.T) {
 	}
 	table := "| what | SQLite | PostgreSQL |\n|---|---|---|\n"
 	for _, f := range measures {
-		unit, scale := " a second", 1.0
+		unit, written := " a second", twoDigits
 		switch {
 		case strings.HasPrefix(f.what, "slowest"):
 			unit = " ms"
 		case strings.Contains(f.what, ", of the rate"):
-			unit, scale = " %", 100
+			unit, written = " %", func(n float64) string { return strconv.Itoa(int(math.Round(100 * n))) }
 		}
 		table += "| " + f.what
 		for _, expression := range []string{f.sqlite, f.postgres} {
@@ -62,7 +62,7 @@ func TestFiguresInDocs(t *testing.T) {
 			if m == nil {
 				t.Fatalf("docs/benchmarks.md: %s is not recorded where %s looks", f.what, expression)
 			}
-			table += " | " + twoDigits(scale*number(t, string(m[1]))) + unit
+			table += " | " + written(number(t, string(m[1]))) + unit
 		}
 		table += " |\n"
 	}
