@@ -127,7 +127,7 @@ type hands struct {
 	all      int // in hand of all targets
 	mostAll  int
 	under    int // turns under way
-	most     int // the most at once
+	atOnce   int // the most of them
 	beside   int // turns that left while another was under way
 }
 
@@ -136,7 +136,7 @@ func (h *hands) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 	if h.under++; h.under > 1 {
 		h.beside++
 	}
-	h.most = max(h.most, h.under)
+	h.atOnce = max(h.atOnce, h.under)
 	h.mu.Unlock()
 	answer, err := h.slow.Turn(ctx, t)
 	h.mu.Lock()
@@ -235,9 +235,9 @@ func turnsOverlap(t *testing.T, turns, most int) {
 	for _, n := range s.inHand {
 		left += n
 	}
-	t.Logf("%d turns, %d beside another, %d at once, %d of a target in hand", n, s.beside, s.most, s.mostHand)
-	if left != 0 || s.mostHand > 3*limit || s.most != most {
-		t.Errorf("%d were claimed and not run, %d of a target in hand, %d turns at once; want 0, at most %d, %d", left, s.mostHand, s.most, 3*limit, most)
+	t.Logf("%d turns, %d beside another, %d at once, %d of a target in hand", n, s.beside, s.atOnce, s.mostHand)
+	if left != 0 || s.mostHand > 3*limit || s.atOnce != most {
+		t.Errorf("%d were claimed and not run, %d of a target in hand, %d turns at once; want 0, at most %d, %d", left, s.mostHand, s.atOnce, 3*limit, most)
 	}
 	if want := 3 * jobs / slots; most > 1 && s.beside < int(n)/4 || int(n) > want {
 		t.Errorf("%d turns, %d beside another; want at most %d, at least a quarter beside another", n, s.beside, want)

@@ -28,9 +28,9 @@ var measures = []struct{ what, sqlite, postgres string }{
 }
 
 // Figures on other pages are those of the last recorded benchmarks, rounded to
-// two digits, shares to a hundredth. A new recording may be up to twice or half of what a page says:
-// machines and their load differ by more. To take it over, or after a larger
-// change: go test ./cmd/ebb -run Figures -update.
+// two digits, shares to a hundredth. A new recording may be up to twice or half
+// of what a page says: machines and their load differ by more. To take it over,
+// or after a larger change: go test ./cmd/ebb -run Figures -update.
 func TestFiguresInDocs(t *testing.T) {
 	const begin, end = "<!-- figures:begin -->\n", "<!-- figures:end -->"
 	recorded, err := os.ReadFile(filepath.Join(root, "docs", "benchmarks.md"))

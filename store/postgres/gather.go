@@ -9,19 +9,19 @@ import (
 // A job of a lane brings a look with it (ebb_look). While somebody works they are
 // few: who discovers a lane takes them all and leaves one. While nobody does,
 // there comes to be one for each enqueue, and of millions to take them all would
-// take longer than a turn may. So a discovery takes mostLooks of them, and where
-// there are as many, they are gathered beside the turns: what a part has of them
-// becomes one, a few thousand in a transaction. Discoveries skip those that are
-// being gathered, and find the rest.
+// take longer than a turn may. So a discovery takes mostLooks of them, each lane's
+// share, and where a lane has more, they are gathered beside the turns: what a
+// part has of them becomes one, a few thousand in a transaction. Discoveries skip
+// those that are being gathered, and find the rest.
 const (
 	mostLooks    = 20_000
 	gatherAtOnce = 5_000
 )
 
-// gathers says whether looks are being gathered.
+// gathers is when looks are gathered.
 type gathers struct {
-	most  int32 // how many looks one statement takes away
-	under atomic.Bool
+	most  int32       // how many looks a discovery takes away
+	under atomic.Bool // they are being gathered
 }
 
 // gatherBeside gathers looks on a connection of its own, unless that is under

@@ -219,13 +219,7 @@ func TestALaneClaimedFurtherIsDiscovered(t *testing.T) {
 			t.Fatal("the lane is not claimed further")
 		}
 		last := l.add(job.New{Kind: "mail"})
-		answer, err := l.Turn(t.Context(), store.Turn{Process: l.process, Lanes: []store.LaneClaim{{
-			Queue: job.DefaultQueue, Kinds: []string{"mail"}, Lanes: 10, Firsts: 10, Retries: 10, Limit: 10,
-		}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := numbersOf(answer.Claimed); !slices.Equal(got, last) {
+		if got := l.discoverMail(10); !slices.Equal(got, last) {
 			t.Errorf("round %d: discovered %v, want %v", round, got, last)
 		}
 	}
@@ -270,16 +264,7 @@ func TestStrandedLooksAreWoken(t *testing.T) {
 	ctx := t.Context()
 	seq := l.add(job.New{Kind: "mail"})[0]
 	l.add(job.New{Kind: "call", Target: "other"}, job.New{Kind: "mail", Queue: "bulk", Target: "other"})
-	discover := func() []int64 {
-		t.Helper()
-		answer, err := l.Turn(ctx, store.Turn{Process: l.process, Lanes: []store.LaneClaim{{
-			Queue: job.DefaultQueue, Kinds: []string{"mail"}, Lanes: 9, Firsts: 9, Retries: 9, Limit: 9,
-		}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return numbersOf(answer.Claimed)
-	}
+	discover := func() []int64 { t.Helper(); return l.discoverMail(9) }
 	gate := func(open any) {
 		t.Helper()
 		_, err := l.pool.Exec(ctx, `INSERT INTO ebb_gate (version, open_at, room, target, state, grants, disabled, policy)

@@ -36,7 +36,7 @@ type turning struct {
 	worked   bool             // this turn works them off
 	promoted bool             // some job can run that could not
 	lanes    []*laneClaiming
-	crowded  bool            // a discovery found as many looks as it takes
+	crowded  bool            // a lane has more looks than a discovery takes
 	asked    map[string]bool // targets of what was claimed from lanes
 	swaps    swapping
 	late     bool // the batch is the second of two
