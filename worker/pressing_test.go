@@ -279,7 +279,9 @@ func TestPlainWorkBesideLanesThatFlow(t *testing.T) {
 		if err := r.Quiet(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		n, want := s.turns.Load(), int32(2*jobs/slots+10)
+		// As many as carry the lanes' work, two for each plain job, whose result
+		// waits for nobody, and a few at both ends.
+		n, want := s.turns.Load(), int32(jobs/slots+2*20+10)
 		t.Logf("%d turns, plain work started after %s at most", n, longest)
 		if n > want || longest > 3*each {
 			t.Errorf("%d turns, plain work started after %s at most; want at most %d and %s", n, longest, want, 3*each)
