@@ -167,16 +167,13 @@ func (w *turning) named(r *row, n *naming) (*laneClaiming, error) {
 	if err != nil {
 		return nil, err
 	}
-	target := j.Target
-	if target == "" {
-		target = store.QueueTarget(j.Queue)
-	}
-	c, known := n.claims[laneName{j.Queue, target}]
+	name := laneOf(j)
+	c, known := n.claims[name]
 	if !known {
 		return nil, errors.New("the database answered for a lane that was not asked about")
 	}
 	j.Begun = r.flag()
-	n.lanes, n.places = append(n.lanes, target), append(n.places, c.place)
+	n.lanes, n.places = append(n.lanes, name.target), append(n.places, c.place)
 	return c, nil
 }
 
@@ -187,7 +184,7 @@ func (w *turning) discover(c *laneClaiming) {
 	}
 	args := []any{
 		w.process, nullable(w.now), c.Kinds, c.Queue, bounded(c.Lanes), bounded(c.Firsts), bounded(c.Retries), bounded(c.Limit),
-		w.store.gathers.most,
+		w.store.gathers.most, w.served(c.Queue),
 	}
 	taken := &laneTaken{}
 	c.taken = taken
@@ -208,6 +205,14 @@ func (w *turning) discover(c *laneClaiming) {
 		}
 		return nil
 	})
+}
+
+// served lists the lanes of a queue that are claimed by name.
+func (w *turning) served(queue string) []string {
+	if !w.now.IsZero() {
+		return nil
+	}
+	return w.store.marks.served(queue)
 }
 
 // leased reads a job that was claimed from a lane.
@@ -329,12 +334,21 @@ func (w *turning) mark() {
 	if !w.now.IsZero() {
 		return
 	}
+	named := false
 	for _, c := range w.lanes {
-		if c.Target == "" || c.taken == nil {
+		if c.taken == nil {
 			continue
 		}
+		if c.Target == "" {
+			w.store.marks.discovered(c.taken.jobs)
+			continue
+		}
+		named = true
 		from, _ := slices.BinarySearch(c.taken.places, c.place)
 		to, _ := slices.BinarySearch(c.taken.places, c.place+1)
-		w.store.marks.move(c.name(), c.from, c.taken.jobs[from:to], c.most(), c.mixed)
+		w.store.marks.move(c.name(), c.from, c.taken.jobs[from:to], c.most(), c.mixed, w.clock)
+	}
+	if named {
+		w.store.lookBehindMarks()
 	}
 }

@@ -57,3 +57,34 @@ func (s *scans) looked(l *lane, found map[int]place, took time.Duration, err err
 		}
 	}
 }
+
+// lookBehindMarks looks whether lanes have something behind their marks that a
+// claim would take, if it is time for that. Besides, it is the first to walk over
+// what was claimed there and is gone: the server notes of each entry that it is
+// dead, and whoever comes next passes quickly.
+func (s *Store) lookBehindMarks() {
+	if looks, due := s.marks.behind(); due {
+		s.wakes.beside(func(ctx context.Context) { s.lookBehind(ctx, looks) })
+	}
+}
+
+func (s *Store) lookBehind(ctx context.Context, looks map[laneName]mark) {
+	var names, found []laneName
+	var queues, targets, kinds []string
+	var priorities []int16
+	var dues instants
+	var seqs []int64
+	for name, m := range looks {
+		names, queues, targets = append(names, name), append(queues, name.queue), append(targets, name.target)
+		kinds, priorities = append(kinds, m.kind), append(priorities, int16(m.priority))
+		dues, seqs = append(dues, micros(m.at.due)), append(seqs, m.at.seq)
+	}
+	began := time.Now()
+	w := s.turning(0, time.Time{}) // a batch of one statement, no turn
+	w.query("look_behind_marks", []any{queues, targets, kinds, priorities, dues, seqs}, func(r *row) error {
+		found = append(found, names[r.number()-1])
+		return nil
+	})
+	err := s.send(ctx, w.batch)
+	s.marks.looked(found, time.Since(began), err)
+}

@@ -214,11 +214,33 @@ UPDATE ebb_job j
 RETURNING /*j.moved*/, j.begun,
           CASE WHEN (SELECT any_mixed FROM chosen) THEN j.lane = ANY ((SELECT mixed FROM chosen)::text[]) ELSE false END
 
+-- name: look_behind_marks
+-- The lanes, each once: $1 queues, $2 targets, $3 kinds and $4 priorities of the
+-- part that is marked, $5 and $6 where. Which of them have something up to there
+-- that a claim would take? What is locked, somebody else is taking.
+SELECT a.n
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::smallint[], $5::timestamptz[], $6::bigint[])
+           WITH ORDINALITY AS a (queue, target, kind, priority, at, seq, n)
+  JOIN ebb_queue q ON q.name = a.queue
+ CROSS JOIN LATERAL (
+    SELECT
+      FROM ebb_job
+     WHERE queue_number = q.number
+       AND hashtextextended(lane, hashtextextended(kind, retrying::int)) = hashtextextended(a.target, hashtextextended(a.kind, 0))
+       AND priority = a.priority AND (due_at, seq) <= (a.at, a.seq)
+       AND lane = a.target AND kind = a.kind AND NOT retrying AND lane IS NOT NULL AND blocked IS NULL AND process IS NULL
+       AND (deadline_at IS NULL OR deadline_at >= now())
+     ORDER BY due_at, seq
+     LIMIT 1
+       FOR UPDATE SKIP LOCKED) AS found
+
 -- name: discover
 -- $1 process, $2 now, $3 kinds, $4 queue, $5 most lanes, $6 first attempts and
 -- $7 retries of each, $8 most in all, $9 how many looks it takes away at most;
 -- each lane has its share of those. With each job, or in a row without one, it
 -- says whether a lane has more than that: then gather_looks makes few of them.
+-- $10 are targets whose lanes this process claims by name: their looks are put
+-- off, and what is behind them is not walked over.
 --
 -- Looks are locked, not rows, until it is clear which rows are taken: of many
 -- lanes each gives a few. How many are looked at follows from how many lanes
@@ -262,7 +284,7 @@ looked_at AS MATERIALIZED (
 parts AS MATERIALIZED (
     SELECT row_number() OVER () AS part_n, p.*, coalesce(g.room, 2147483647) AS room,
            CASE WHEN g.open_at > (SELECT now FROM clock) THEN g.open_at
-                WHEN g.room <= 0 THEN (SELECT now FROM clock) + /*rest*/ END AS again
+                WHEN g.room <= 0 OR p.target = ANY ($10::text[]) THEN (SELECT now FROM clock) + /*rest*/ END AS again
       FROM looked_at p
       -- One probe for each part: while gates seem few, the planner would read all
       -- of them for each.
