@@ -6,6 +6,8 @@ import (
 
 	"github.com/ebbhq/ebb/dispatch"
 	"github.com/ebbhq/ebb/gate"
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/store"
 )
 
 // laneRoom is how many slots work of lanes may take now. While plain work
@@ -135,11 +137,31 @@ func (l *loop) serve(now time.Time, together bool) {
 	l.dispatch()
 }
 
-// seats reports whether n runs that come together find a slot each, and nobody
-// waits for one: then those with a permit in hand need not line up.
-func (l *loop) seats(n int, now time.Time) bool {
+// seats returns how many of the jobs that come together may start without lining
+// up, if their permits are in hand: none where somebody waits. Where slots are
+// fewer than jobs, who has them is the floor's to say, unless it would make no
+// difference: then the first of them do, and the others line up.
+func (l *loop) seats(jobs []job.Job, now time.Time) int {
 	la := l.lanes
-	return la != nil && la.lined == 0 && len(la.waited) == 0 && !la.passing && l.phase == working && l.laneRoom(now) >= n
+	if la == nil || la.lined > 0 || len(la.waited) > 0 || la.passing || l.phase != working {
+		return 0
+	}
+	if room := l.laneRoom(now); room >= len(jobs) || alike(jobs) {
+		return room
+	}
+	return 0
+}
+
+// alike reports whether the floor would take the jobs in any order, but for turns
+// between targets: they are first attempts of one kind, policy and priority.
+func alike(jobs []job.Job) bool {
+	for i := range jobs {
+		j, first := &jobs[i], &jobs[0]
+		if j.Priority != first.Priority || j.Kind != first.Kind || j.Policy != first.Policy || store.Retrying(j.History) {
+			return false
+		}
+	}
+	return true
 }
 
 // seat starts a run that has just come, if it need not wait for anything.

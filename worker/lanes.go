@@ -252,7 +252,7 @@ func (l *loop) unline(r *run) bool {
 // last one would be behind the others at every claim, and its next claim would
 // be for what lies farther and farther from theirs. First is whose first job came
 // first: so results go back about as the jobs lie in the store.
-func (l *loop) arriveInTurns(jobs []job.Job, now time.Time, seats bool) {
+func (l *loop) arriveInTurns(jobs []job.Job, now time.Time, seats int) {
 	type stretch struct {
 		jobs  []job.Job
 		track *track
@@ -268,7 +268,8 @@ func (l *loop) arriveInTurns(jobs []job.Job, now time.Time, seats bool) {
 		for i := range all {
 			s := &all[i]
 			la.latest, la.latestFor = s.track, s.of
-			l.arrive(&s.jobs[0], now, seats)
+			l.arrive(&s.jobs[0], now, seats > 0)
+			seats--
 			s.track, s.of = la.latest, la.latestFor
 			if s.jobs = s.jobs[1:]; len(s.jobs) == 0 {
 				over++

@@ -354,13 +354,13 @@ func (l *loop) claimed(t *turn, jobs []job.Job) {
 	}
 	l.learnLaws(t, jobs)
 	now := l.now()
-	seats := l.seats(len(jobs), now)
+	seats := l.seats(jobs, now)
 	if len(t.Lanes) > 0 {
 		l.arriveInTurns(jobs, now, seats)
 		return
 	}
 	for i := range jobs {
-		l.arrive(&jobs[i], now, seats)
+		l.arrive(&jobs[i], now, i < seats)
 	}
 }
 
