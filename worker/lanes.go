@@ -36,6 +36,8 @@ type lanes struct {
 	ends     int             // starts that ended, ever
 	flown    int             // those of them that ended while the last turn was under way, or since the one before it came back
 	landedAt int             // ends when the last turn came back
+	landedOn time.Time       // machine time; when that was
+	took     time.Duration   // by that turn
 	lined    int             // runs that wait in tracks
 	oldestAt time.Time       // when the first of them came, or before it
 	staying  bool            // among them some of strict queues may be

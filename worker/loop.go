@@ -347,7 +347,7 @@ func (l *loop) finished(r *run, now time.Time) {
 	r.pace.running--
 	r.unwatch()
 	delete(l.doomed, r)
-	if l.leases[r.job.Seq] == r && l.keeps(r) {
+	if l.keeps(r) && l.leases[r.job.Seq] == r {
 		l.hold(r)
 	}
 	if r.entry != nil && r.process == l.process {

@@ -163,8 +163,18 @@ func (la *lanes) fly() int {
 	return la.ends
 }
 
-func (la *lanes) landed(before int) {
+func (la *lanes) landed(t *turn, now time.Time) {
 	if la != nil {
-		la.flown, la.landedAt = la.ends-min(before, la.landedAt), la.ends
+		la.flown, la.landedAt = la.ends-min(t.lanes.flying, la.landedAt), la.ends
+		la.landedOn, la.took = now, now.Sub(t.leftAt)
+	}
+}
+
+// notice counts what has ended since the last turn came back, if that took no
+// longer than the turn: the first ones of a backlog need not wait for another to
+// be known as faster than turns.
+func (la *lanes) notice(now time.Time) {
+	if la != nil && !la.busy() && now.Sub(la.landedOn) <= la.took {
+		la.flown = max(la.flown, la.ends-la.landedAt)
 	}
 }

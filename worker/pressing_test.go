@@ -244,6 +244,52 @@ func turnsOverlap(t *testing.T, turns, most int) {
 	}
 }
 
+// noted is a store that notes how many jobs of lanes each turn claims by name,
+// and how many of them begin.
+type noted struct {
+	slow
+	mu     sync.Mutex
+	claims [][2]int
+}
+
+func (s *noted) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
+	var sum [2]int
+	for _, c := range t.Lanes {
+		if c.Target != "" {
+			sum[0], sum[1] = sum[0]+c.Limit, sum[1]+c.Begin
+		}
+	}
+	if sum[0] > 0 {
+		s.mu.Lock()
+		s.claims = append(s.claims, sum)
+		s.mu.Unlock()
+	}
+	return s.slow.Turn(ctx, t)
+}
+
+// TestTheFirstEndsAreNoticed: handlers of a backlog that end at once are known to
+// do so by their first results. The claim that goes with those is of as many as
+// may run at once, and all of it begins.
+func TestTheFirstEndsAreNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs, targets, limit, slots = 20_000, 50, 40, 2000
+		s := &noted{slow: slow{Store: newStore(), each: 10 * time.Millisecond}}
+		enqueueTo(t, s, jobs, targets)
+		r := newRig(t, s, Config{
+			Concurrency: slots,
+			Policies:    []policy.Policy{calling("p", func(p *policy.Policy) { p.Concurrency, p.Batch, p.PerTarget.Concurrency = slots, slots, limit })},
+			Handlers:    map[string]Handler{"k": func(context.Context, *Task) error { return nil }},
+		})
+		if err := r.Quiet(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// The first claim goes with the permits of what was discovered.
+		if want := [2]int{targets * limit, targets * limit}; len(s.claims) < 2 || s.claims[1] != want {
+			t.Errorf("claims of %v jobs, of which so many begin; want %v the second time", s.claims[:min(4, len(s.claims))], want)
+		}
+	})
+}
+
 // TestPlainWorkBesideLanesThatFlow: a plain job that comes while turns serve
 // the lanes goes with the next one. It does not wait for long, and turns stay as
 // big as they were.

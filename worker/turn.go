@@ -33,6 +33,7 @@ type turn struct {
 	returns  []*run
 	asks     []asked
 	reserved int
+	leftAt   time.Time // machine time
 	lanes    laneTurn
 }
 
@@ -67,8 +68,13 @@ func (l *loop) keep(p paper) {
 // when the store is idle; while turns are under way, results gather.
 func (l *loop) launch() {
 	for l.process != 0 && l.mayTurn() {
-		if now := l.machine(); now.Before(l.pauseUntil) || l.lingering(now) && l.phase == working && !l.idling() {
+		now := l.machine()
+		lingers := l.lingering(now)
+		if now.Before(l.pauseUntil) || lingers && l.phase == working && !l.idling() {
 			return
+		}
+		if !lingers {
+			l.lanes.notice(now)
 		}
 		if l.turns > 0 && !l.pressing(l.now()) || l.turns == 0 && l.gathering(l.machine()) {
 			return
@@ -83,7 +89,7 @@ func (l *loop) launch() {
 		if t == nil {
 			return
 		}
-		t.lanes.flying = l.lanes.fly()
+		t.lanes.flying, t.leftAt = l.lanes.fly(), l.machine()
 		l.turns++
 		l.group.Go(func() {
 			ctx, cancel := l.call(l.calls)
@@ -199,7 +205,7 @@ func (l *loop) nextSuspect(now time.Time, lane bool) *run {
 // turned takes in the answer of a turn.
 func (l *loop) turned(t *turn, answer store.Turned, err error) {
 	l.turns--
-	l.lanes.landed(t.lanes.flying)
+	l.lanes.landed(t, l.machine())
 	l.reserved -= t.reserved
 	for _, a := range t.asks {
 		a.lane.pace.reserved -= a.limit
