@@ -116,7 +116,7 @@ func (l *loop) serve(now time.Time, together bool) {
 	}
 	var r *run
 	admit := func(i dispatch.Item) dispatch.Answer {
-		r = l.leases[i.ID]
+		r = l.leases.of(i.ID)
 		answer := l.admission(r, now, false)
 		la.passing = la.passing || !answer.Admit && !r.entry.track.rest[kindOf(i.Retry)].set
 		return answer

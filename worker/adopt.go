@@ -67,7 +67,7 @@ func (l *loop) adopted(process int64, found []job.Job, gates []store.Gate, err e
 		}
 	}
 	for i := range found {
-		r := l.leases[found[i].Seq]
+		r := l.leases.of(found[i].Seq)
 		switch {
 		case r == nil:
 			l.arrive(&found[i], now, false)

@@ -51,7 +51,7 @@ func (l *loop) unhold(r *run) {
 // the floor of lanes, if it has one, is that of its last start.
 func (l *loop) await(j *job.Job, last *entry) {
 	r := l.newRun(j, l.routeOf(j))
-	l.leases[j.Seq] = r
+	l.leases.put(r)
 	if last != nil {
 		r.entry = &entry{track: last.track, onFloor: last.onFloor, counted: last.counted, stays: true}
 	}
@@ -176,7 +176,7 @@ func (l *loop) began(r *run, ok bool) {
 		if l.suspect == r {
 			l.suspect = nil
 		}
-		delete(l.leases, r.job.Seq)
+		l.leases.drop(r.job.Seq)
 		l.doubt = true
 		l.observe(r, Event{What: Refused})
 	}

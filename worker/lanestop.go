@@ -164,7 +164,7 @@ func (l *loop) drainLanes() {
 
 // loseLanes forgets everything: the leases and the permits are others' now.
 func (l *loop) loseLanes() {
-	for _, r := range l.leases {
+	for r := range l.leases.all() {
 		if r.entry != nil && r.entry.reserved {
 			l.unreserve(r)
 		}

@@ -94,13 +94,13 @@ func (l *loop) fill(t *turn, now time.Time) {
 			return
 		}
 		i, ok := la.floor.Next(now, func(i dispatch.Item) dispatch.Answer {
-			return l.admission(l.leases[i.ID], now, true)
+			return l.admission(l.leases.of(i.ID), now, true)
 		})
 		la.passing, la.passed = false, 0
 		if !ok {
 			return
 		}
-		r := l.leases[i.ID]
+		r := l.leases.of(i.ID)
 		l.choose(r)
 		if r.job.Begun && !r.entry.carved() {
 			l.startLane(r, now, false)
@@ -293,7 +293,7 @@ func (l *loop) refusedBegin(r *run, now time.Time) {
 		return
 	}
 	l.vacate(r)
-	delete(l.leases, r.job.Seq)
+	l.leases.drop(r.job.Seq)
 	l.doubt = true
 	l.observe(r, Event{What: Refused})
 }

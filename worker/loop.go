@@ -31,11 +31,11 @@ type loop struct {
 	process  int64
 	phase    phase
 	limits   *limits
-	leases   map[int64]*run // all that this process holds, by sequence
-	running  int            // handlers in their slots
-	reserved int            // slots asked for by turns under way
-	holding  int            // slots of starts that ended and will be kept once that is saved
-	strays   int            // handlers given up that have not returned
+	leases   leases // all that this process holds
+	running  int    // handlers in their slots
+	reserved int    // slots asked for by turns under way
+	holding  int    // slots of starts that ended and will be kept once that is saved
+	strays   int    // handlers given up that have not returned
 
 	crew     *crew
 	ready    []*run // to be started
@@ -94,7 +94,7 @@ func newLoop(calls, side context.Context, w *Worker) *loop {
 	l := &loop{
 		Worker: w, calls: calls, side: side, process: w.process.Load(), crew: newCrew(w.mail),
 		limits: newLimits(w.policies, w.config.Queues, w.kinds),
-		leases: make(map[int64]*run), doomed: make(map[*run]error),
+		leases: newLeases(w.config.Concurrency), doomed: make(map[*run]error),
 		dueStale: true, pollAt: w.machine().Add(w.config.Poll),
 		policyAlarm: alarm{clock: w.clock}, machineAlarm: alarm{clock: w.config.Machine},
 	}
@@ -118,11 +118,11 @@ func (l *loop) run() error {
 		l.askSweep()
 		l.askPeriodics()
 		if l.phase != working {
-			if len(l.leases) == 0 && l.running == 0 && l.turns == 0 && !l.doubt && l.lanes.clear() {
+			if l.leases.count == 0 && l.running == 0 && l.turns == 0 && !l.doubt && l.lanes.clear() {
 				return nil
 			}
 			if l.phase == leaving && !l.machine().Before(l.stepAt) {
-				return fmt.Errorf("%w: %d jobs", ErrUnsaved, len(l.leases))
+				return fmt.Errorf("%w: %d jobs", ErrUnsaved, l.leases.count)
 			}
 		}
 		l.hush()
@@ -270,7 +270,7 @@ func (l *loop) wake() {
 func (l *loop) arrive(j *job.Job, now time.Time, seats bool) {
 	way := l.routeOf(j)
 	r := l.newRun(j, way)
-	l.leases[j.Seq] = r
+	l.leases.put(r)
 	if l.config.Observe != nil {
 		l.observe(r, Event{What: Claimed})
 	}
@@ -347,7 +347,7 @@ func (l *loop) finished(r *run, now time.Time) {
 	r.pace.running--
 	r.unwatch()
 	delete(l.doomed, r)
-	if l.keeps(r) && l.leases[r.job.Seq] == r {
+	if l.keeps(r) && l.leases.of(r.job.Seq) == r {
 		l.hold(r)
 	}
 	if r.entry != nil && r.process == l.process {
@@ -359,7 +359,7 @@ func (l *loop) finished(r *run, now time.Time) {
 	if l.suspect == r {
 		l.suspect = nil
 	}
-	if l.leases[r.job.Seq] != r {
+	if l.leases.of(r.job.Seq) != r {
 		return // its lease was lost with the process
 	}
 	if len(l.pending) == 0 {

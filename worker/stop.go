@@ -41,7 +41,7 @@ func (l *loop) drain() {
 func (l *loop) cancelAll() {
 	l.phase, l.stepAt = stopping, l.machine().Add(l.config.Grace)
 	l.tell(Event{What: Stopping})
-	for _, r := range l.leases {
+	for r := range l.leases.all() {
 		if r.begun && !r.ended.Load() {
 			l.doom(r, ErrStopping)
 		}
@@ -54,7 +54,7 @@ func (l *loop) order(process int64, refs []store.Ref) {
 		return
 	}
 	for _, ref := range refs {
-		r := l.leases[ref.Seq]
+		r := l.leases.of(ref.Seq)
 		if r == nil || r.job.Epoch != ref.Epoch || !r.begun && r.verdict.to != "" {
 			continue
 		}
@@ -95,16 +95,16 @@ func (l *loop) lost(process int64) {
 		return
 	}
 	l.tell(Event{What: Lost, Process: process, Err: store.ErrLostProcess})
-	for _, r := range l.leases {
+	for r := range l.leases.all() {
 		if r.begun && !r.ended.Load() {
 			l.doom(r, ErrLeaseLost)
 		}
 	}
 	l.loseLanes()
-	for _, r := range l.leases {
+	for r := range l.leases.all() {
 		l.unhold(r)
 	}
-	clear(l.leases)
+	l.leases.clear()
 	now := l.now()
 	for _, r := range l.ready { // held back, and never to begin
 		r.ended.Store(true)
@@ -158,7 +158,7 @@ func (l *loop) hush() {
 }
 
 func (l *loop) quiet() bool {
-	if l.process == 0 || l.running > 0 || l.turns > 0 || len(l.leases) > len(l.kept)+l.lanes.waiting() {
+	if l.process == 0 || l.running > 0 || l.turns > 0 || l.leases.count > len(l.kept)+l.lanes.waiting() {
 		return false
 	}
 	return !l.wantsDue() && !l.dueAsking && !l.doubt && !l.adopting && !l.claims(l.now()) && !l.asksLanes()

@@ -290,7 +290,7 @@ func (l *loop) settled(t *turn, answer store.Turned) {
 		if r.verdict.to == job.Queued {
 			l.forget(r)
 		} else {
-			delete(l.leases, r.job.Seq)
+			l.leases.drop(r.job.Seq)
 		}
 		done := answer.Settled[i]
 		l.unhold(r)
@@ -316,8 +316,8 @@ func (l *loop) settled(t *turn, answer store.Turned) {
 // forget drops a lease that is over, unless the job is ours again already: the
 // answer of a later turn may come first.
 func (l *loop) forget(r *run) {
-	if l.leases[r.job.Seq] == r {
-		delete(l.leases, r.job.Seq)
+	if l.leases.of(r.job.Seq) == r {
+		l.leases.drop(r.job.Seq)
 	}
 }
 
