@@ -15,11 +15,16 @@ type leases struct {
 }
 
 // slotsEach is how many slots there are for each that may run: several times as
-// many jobs are in hand where starts end faster than turns.
-const slotsEach = 8
+// many jobs are in hand where starts end faster than turns. There are mostSlots,
+// half a megabyte of them, at most: with more that may run the rest is a map.
+const (
+	slotsEach = 8
+	mostSlots = 1 << 16
+)
 
 func newLeases(concurrency int) leases {
-	return leases{slots: make([]*run, 1<<bits.Len(uint(slotsEach*concurrency))), rest: make(map[int64]*run)}
+	slots := min(slotsEach*min(concurrency, mostSlots), mostSlots-1)
+	return leases{slots: make([]*run, 1<<bits.Len(uint(slots))), rest: make(map[int64]*run)}
 }
 
 func (s *leases) slot(seq int64) **run { return &s.slots[seq&int64(len(s.slots)-1)] }

@@ -37,6 +37,11 @@ func TestLeases(t *testing.T) {
 	if all := slices.Sorted(maps.Keys(want)); len(all) == 0 || len(s.rest) == 0 || !slices.Equal(got, all) {
 		t.Errorf("holds %v, %d of them beside their slots; want %v", got, len(s.rest), all)
 	}
+	for concurrency, slots := range map[int]int{1: 16, 4000: 1 << 15, 1 << 40: mostSlots} {
+		if n := len(newLeases(concurrency).slots); n != slots {
+			t.Errorf("%d slots for %d that may run, want %d", n, concurrency, slots)
+		}
+	}
 	if s.clear(); s.count != 0 || s.of(got[0]) != nil {
 		t.Error("cleared leases are there")
 	}
