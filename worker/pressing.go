@@ -50,6 +50,23 @@ func (l *loop) wanting(now time.Time, flows bool) bool {
 	return false
 }
 
+// barred reports whether half of a turn's part or more waits here for nothing but
+// permits that a turn would carve: that is worth one of its own.
+func (l *loop) barred(now time.Time) bool {
+	la, enough := l.lanes, (l.part()+1)/2
+	if la == nil || la.lined < enough || l.laneRoom(now) < enough {
+		return false
+	}
+	waiting := 0
+	for _, n := range la.order {
+		if len(n.runs) > 0 && n.carves() {
+			_, left := n.permits(now)
+			waiting += min(len(n.runs), left)
+		}
+	}
+	return waiting >= enough
+}
+
 // bulk is how many jobs of lanes are worth a turn of their own beside another.
 func (l *loop) bulk() int { return max(l.part(), leastBulk) }
 

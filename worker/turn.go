@@ -70,7 +70,7 @@ func (l *loop) launch() {
 	for l.process != 0 && l.mayTurn() {
 		now := l.machine()
 		lingers := l.lingering(now)
-		if now.Before(l.pauseUntil) || lingers && l.phase == working && !l.idling() {
+		if now.Before(l.pauseUntil) || lingers && l.phase == working && !l.idling() && !l.barred(l.now()) {
 			return
 		}
 		if !lingers {
