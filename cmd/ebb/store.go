@@ -151,7 +151,7 @@ func postgresDatabase(at *url.URL) database {
 			steps, err := postgres.Migrate(ctx, target, string(way))
 			var list []schemaStep
 			for _, s := range steps {
-				list = append(list, schemaStep{Version: s.Version, Name: s.Name, AppliedAt: s.AppliedAt})
+				list = append(list, schemaStep{s.Version, s.Name, s.AppliedAt, s.Keeps})
 			}
 			return list, err
 		},

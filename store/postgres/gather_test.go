@@ -47,11 +47,16 @@ func (l *looker) looks() []look {
 	return looks
 }
 
+// discoverMails is a turn that discovers so much mail.
+func discoverMails(process int64, limit int) store.Turn {
+	return store.Turn{Process: process, Lanes: []store.LaneClaim{{
+		Queue: job.DefaultQueue, Kinds: []string{"mail"}, Lanes: limit, Firsts: limit, Retries: limit, Limit: limit,
+	}}}
+}
+
 func (l *looker) discoverMail(limit int) []int64 {
 	l.t.Helper()
-	answer, err := l.Turn(l.t.Context(), store.Turn{Process: l.process, Lanes: []store.LaneClaim{{
-		Queue: job.DefaultQueue, Kinds: []string{"mail"}, Lanes: limit, Firsts: limit, Retries: limit, Limit: limit,
-	}}})
+	answer, err := l.Turn(l.t.Context(), discoverMails(l.process, limit))
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -130,35 +130,25 @@ func (c *laneClaiming) most() int { return min(c.Limit, c.Firsts) }
 
 // furtherArgs are the parameters of claim_further.
 func furtherArgs(process int64, group []*laneClaiming) []any {
-	var targets, kinds []string
-	var priorities []int16
-	var dues instants
-	var seqs []int64
+	var p places
 	var most, begins []int32
 	for _, c := range group {
-		targets, kinds, priorities = append(targets, c.Target), append(kinds, c.from.kind), append(priorities, int16(c.from.priority))
-		dues, seqs = append(dues, micros(c.from.at.due)), append(seqs, c.from.at.seq)
+		p.add(c.name(), c.from)
 		most, begins = append(most, bounded(c.most())), append(begins, bounded(c.Begin))
 	}
-	return []any{process, group[0].Queue, group[0].Kinds, targets, kinds, priorities, dues, seqs, most, begins}
+	return []any{process, group[0].Queue, group[0].Kinds, p.targets, p.kinds, p.priorities, p.dues, p.seqs, most, begins}
 }
 
 // namedArgs are the parameters of claim_named.
 func namedArgs(process int64, now time.Time, group []*laneClaiming) []any {
-	var queues, targets []string
+	var p places
 	var firsts, retries, limits, begins []int32
-	var kinds []string
-	var priorities []int16
-	var dues instants
-	var seqs []int64
 	for _, c := range group {
-		queues, targets = append(queues, c.Queue), append(targets, c.Target)
+		p.add(c.name(), c.from)
 		firsts, retries = append(firsts, bounded(c.Firsts)), append(retries, bounded(c.Retries))
 		limits, begins = append(limits, bounded(c.Limit)), append(begins, bounded(c.Begin))
-		kinds, priorities = append(kinds, c.from.kind), append(priorities, int16(c.from.priority))
-		dues, seqs = append(dues, micros(c.from.at.due)), append(seqs, c.from.at.seq)
 	}
-	return []any{process, nullable(now), group[0].Kinds, queues, targets, firsts, retries, limits, begins, kinds, priorities, dues, seqs}
+	return []any{process, nullable(now), group[0].Kinds, p.queues, p.targets, firsts, retries, limits, begins, p.kinds, p.priorities, p.dues, p.seqs}
 }
 
 // named reads a job that was claimed by its lane's name.
@@ -184,8 +174,9 @@ func (w *turning) discover(c *laneClaiming) {
 	}
 	args := []any{
 		w.process, nullable(w.now), c.Kinds, c.Queue, bounded(c.Lanes), bounded(c.Firsts), bounded(c.Retries), bounded(c.Limit),
-		w.store.gathers.most, w.served(c.Queue),
+		w.store.gathers.most,
 	}
+	args = append(args, w.marked(c.Queue)...)
 	taken := &laneTaken{}
 	c.taken = taken
 	w.query("discover", args, func(r *row) error {
@@ -207,12 +198,31 @@ func (w *turning) discover(c *laneClaiming) {
 	})
 }
 
-// served lists the lanes of a queue that are claimed by name.
-func (w *turning) served(queue string) []string {
-	if !w.now.IsZero() {
-		return nil
+// marked are the parameters that say which lanes of a queue this process claims
+// by name, and from where on.
+func (w *turning) marked(queue string) []any {
+	var p places
+	var served []bool
+	if w.now.IsZero() {
+		for name, m := range w.store.marks.in(queue) {
+			p.add(name, m)
+			served = append(served, m.served())
+		}
 	}
-	return w.store.marks.served(queue)
+	return []any{p.targets, p.kinds, p.priorities, p.dues, p.seqs, served}
+}
+
+// places are marks as parameters, column by column.
+type places struct {
+	queues, targets, kinds []string
+	priorities             []int16
+	dues                   instants
+	seqs                   []int64
+}
+
+func (p *places) add(name laneName, m mark) {
+	p.queues, p.targets, p.kinds = append(p.queues, name.queue), append(p.targets, name.target), append(p.kinds, m.kind)
+	p.priorities, p.dues, p.seqs = append(p.priorities, int16(m.priority)), append(p.dues, micros(m.at.due)), append(p.seqs, m.at.seq)
 }
 
 // leased reads a job that was claimed from a lane.
@@ -334,7 +344,6 @@ func (w *turning) mark() {
 	if !w.now.IsZero() {
 		return
 	}
-	named := false
 	for _, c := range w.lanes {
 		if c.taken == nil {
 			continue
@@ -343,12 +352,11 @@ func (w *turning) mark() {
 			w.store.marks.discovered(c.taken.jobs)
 			continue
 		}
-		named = true
 		from, _ := slices.BinarySearch(c.taken.places, c.place)
 		to, _ := slices.BinarySearch(c.taken.places, c.place+1)
 		w.store.marks.move(c.name(), c.from, c.taken.jobs[from:to], c.most(), c.mixed, w.clock)
 	}
-	if named {
+	if len(w.lanes) > 0 {
 		w.store.lookBehindMarks()
 	}
 }

@@ -220,7 +220,7 @@ func TestALaneClaimedFurtherIsDiscovered(t *testing.T) {
 			t.Fatal("the lane is not claimed further")
 		}
 		last := l.add(job.New{Kind: "mail"})
-		l.age(shopLane, served)
+		l.age(shopLane, servedFor)
 		if got := l.discoverMail(10); !slices.Equal(got, last) {
 			t.Errorf("round %d: discovered %v, want %v", round, got, last)
 		}

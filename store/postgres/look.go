@@ -59,32 +59,29 @@ func (s *scans) looked(l *lane, found map[int]place, took time.Duration, err err
 }
 
 // lookBehindMarks looks whether lanes have something behind their marks that a
-// claim would take, if it is time for that. Besides, it is the first to walk over
-// what was claimed there and is gone: the server notes of each entry that it is
-// dead, and whoever comes next passes quickly.
+// claim would take, if it is time for that. Where it walks, it is the first to do
+// so over what was claimed there and is gone: the server notes of each entry that
+// it is dead, and whoever comes next passes quickly.
 func (s *Store) lookBehindMarks() {
 	if looks, due := s.marks.behind(); due {
 		s.wakes.beside(func(ctx context.Context) { s.lookBehind(ctx, looks) })
 	}
 }
 
-func (s *Store) lookBehind(ctx context.Context, looks map[laneName]mark) {
+func (s *Store) lookBehind(ctx context.Context, looks map[laneName]glance) {
 	var names, found []laneName
-	var queues, targets, kinds []string
-	var priorities []int16
-	var dues instants
-	var seqs []int64
-	for name, m := range looks {
-		names, queues, targets = append(names, name), append(queues, name.queue), append(targets, name.target)
-		kinds, priorities = append(kinds, m.kind), append(priorities, int16(m.priority))
-		dues, seqs = append(dues, micros(m.at.due)), append(seqs, m.at.seq)
+	var p places
+	var anyway []bool
+	for name, g := range looks {
+		p.add(name, g.mark)
+		names, anyway = append(names, name), append(anyway, g.anyway)
 	}
 	began := time.Now()
 	w := s.turning(0, time.Time{}) // a batch of one statement, no turn
-	w.query("look_behind_marks", []any{queues, targets, kinds, priorities, dues, seqs}, func(r *row) error {
+	w.query("look_behind_marks", []any{p.queues, p.targets, p.kinds, p.priorities, p.dues, p.seqs, anyway}, func(r *row) error {
 		found = append(found, names[r.number()-1])
 		return nil
 	})
 	err := s.send(ctx, w.batch)
-	s.marks.looked(found, time.Since(began), err)
+	s.marks.looked(looks, found, time.Since(began), err)
 }

@@ -23,10 +23,14 @@ import (
 // backlog.
 //
 // What lies behind a mark is looked for beside the turns, every so often (look.go):
-// a transaction may commit a job late, another process may give one back. No turn
-// waits for the walk over all that a backlog was, not at its end either: a lane
-// that gives less than was asked for keeps its mark, and is left to discovery,
-// which begins at the start.
+// a transaction may commit a job late, another process may give one back. Such a
+// job has a look, which says since when it is due (ebb_look.since): where no look
+// of the part says so, nobody walks over all that was claimed. What has no look is
+// what somebody else had locked when a claim passed it, and then gave up: for that
+// there is a walk in any case, rarely, and when a lane is not claimed any more. No
+// turn waits for one, not at the end of a backlog either: a lane that gives less
+// than was asked for keeps its mark, and is left to discovery, which begins there
+// too until the walk was taken.
 type marks struct {
 	every time.Duration
 	turn  chan struct{} // has a place for who claims plenty
@@ -38,11 +42,28 @@ type marks struct {
 	looking  bool          // a look behind them is under way
 	lookedAt time.Time     // when the last one ended, or the first mark was made
 	cost     time.Duration // of that look
+	walkedAt time.Time     // when the last one that walked behind all ended
+	walkCost time.Duration // of that
 }
 
-// served is how long after its last claim a lane counts as one that is claimed by
-// name.
-const served = 500 * time.Millisecond
+const (
+	// servedFor is how long after its last claim a lane counts as one that is
+	// claimed by name.
+	servedFor = 500 * time.Millisecond
+	// walkEvery is the time between walks behind all marks, at least. It is longer
+	// than the server's rest between vacuums, which leave less to walk over.
+	walkEvery = 2 * time.Minute
+	// mostMarks is how many marks a discovery is told: of the other lanes it
+	// begins at the start.
+	mostMarks = 1000
+)
+
+// glance is a look behind a mark: at what its part's looks say or, in any case, by
+// a walk.
+type glance struct {
+	mark
+	anyway bool
+}
 
 type laneName struct{ queue, target string }
 
@@ -71,6 +92,10 @@ type mark struct {
 
 // alone reports whether the mark's part is all that its lane is known to have.
 func (m *mark) alone() bool { return m.kind != "" && !m.mixed }
+
+// served reports whether the lane need not be discovered: claims by name take all
+// that they ask for, and come often.
+func (m *mark) served() bool { return m.alone() && time.Since(m.fullAt) < servedFor }
 
 // enter waits until nobody else claims plenty, or for as long as patience says:
 // the server ends a transaction that waits too long, and to walk over others'
@@ -131,7 +156,7 @@ func (m *marks) move(name laneName, from mark, jobs []job.Job, most int, mixed b
 		next.at = late
 	}
 	if len(m.lanes) == 0 {
-		m.lanes, m.lookedAt = map[laneName]mark{}, time.Now()
+		m.lanes, m.lookedAt, m.walkedAt = map[laneName]mark{}, time.Now(), time.Now()
 	}
 	next.mixed, next.used, next.fullAt = from.mixed || mixed, true, time.Time{}
 	if len(jobs) >= most {
@@ -160,54 +185,71 @@ func (m *marks) discovered(jobs []job.Job) {
 	}
 }
 
-// served lists the targets of a queue's lanes that need not be discovered: claims
-// by name take all that they ask for, and come often.
-func (m *marks) served(queue string) (targets []string) {
+// in returns the marks of a queue's lanes, mostMarks of them at most.
+func (m *marks) in(queue string) map[laneName]mark {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	marked := map[laneName]mark{}
 	for name, last := range m.lanes {
-		if name.queue == queue && last.alone() && time.Since(last.fullAt) < served {
-			targets = append(targets, name.target)
+		if name.queue == queue && last.kind != "" && len(marked) < mostMarks {
+			marked[name] = last
 		}
 	}
-	return targets
+	return marked
 }
 
 // behind begins a look behind the marks, if it is time for one: looks may take one
 // part in sweepShare of the time. Marks that nobody used since the last one are
-// forgotten, and whether a lane has other parts is asked anew.
-func (m *marks) behind() (looks map[laneName]mark, due bool) {
+// forgotten once somebody has walked behind them, and whether a lane has other
+// parts is asked anew.
+func (m *marks) behind() (looks map[laneName]glance, due bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.looking || len(m.lanes) == 0 || time.Since(m.lookedAt) < max(m.every, sweepShare*m.cost) {
 		return nil, false
 	}
-	looks = map[laneName]mark{}
+	all := time.Since(m.walkedAt) >= max(walkEvery, sweepShare*m.walkCost)
+	looks = map[laneName]glance{}
 	for name, last := range m.lanes {
-		if !last.used {
+		if !last.used && last.kind == "" {
 			delete(m.lanes, name)
 			continue
 		}
+		if last.kind != "" {
+			looks[name] = glance{last, all || !last.used}
+		}
 		last.used, last.mixed = false, false
 		m.lanes[name] = last
-		if last.kind != "" {
-			looks[name] = last
-		}
 	}
 	m.looking = len(looks) > 0
+	if m.looking && all {
+		m.walkedAt = time.Time{} // until it has ended
+	}
 	return looks, m.looking
 }
 
-// looked takes in what a look behind the marks found.
-func (m *marks) looked(found []laneName, took time.Duration, err error) {
+// looked takes in which of the lanes that were looked at had something behind
+// their marks.
+func (m *marks) looked(looks map[laneName]glance, found []laneName, took time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil { // it may have ended early
 		took = max(took, m.cost)
 	}
 	m.looking, m.lookedAt, m.cost = false, time.Now(), took
+	if m.walkedAt.IsZero() {
+		m.walkedAt, m.walkCost = time.Now(), took
+	}
 	for _, name := range found {
 		m.end(name)
+	}
+	if err != nil {
+		return
+	}
+	for name, g := range looks { // those that nobody uses
+		if last := m.lanes[name]; !g.used && !last.used && last.kind != "" {
+			delete(m.lanes, name)
+		}
 	}
 }
 

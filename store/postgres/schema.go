@@ -26,14 +26,18 @@ type Migration struct {
 	Version   int
 	Name      string
 	AppliedAt time.Time // zero = not applied
+	Keeps     bool      // down loses nothing
 
 	up, down string
 }
 
+// keepsAll begins the down part of a version that loses nothing.
+const keepsAll = "-- Keeps everything."
+
 // Directions of Migrate.
 const (
 	Up     = "up"     // to the newest version
-	Down   = "down"   // one version back; what the tables hold is lost
+	Down   = "down"   // one version back; what its tables hold is lost
 	Status = "status" // change nothing
 )
 
@@ -67,7 +71,7 @@ func migrations() []Migration {
 		if err != nil || version != i+1 || !found {
 			panic(fmt.Sprintf("postgres: schema/%s: want NNN_name.sql in order, with a part \"-- down\"", f.Name()))
 		}
-		list[i] = Migration{Version: version, Name: name, up: up, down: down}
+		list[i] = Migration{Version: version, Name: name, up: up, down: down, Keeps: strings.HasPrefix(strings.TrimSpace(down), keepsAll)}
 	}
 	return list
 }

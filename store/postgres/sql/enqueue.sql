@@ -32,8 +32,8 @@ added AS (
     RETURNING seq, due_at, blocked, /*part*/
 ),
 looked AS (
-    INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
-    SELECT greatest(min(due_at), (SELECT now FROM clock)), /*part*/
+    INSERT INTO ebb_look (look_at, since, queue_number, priority, retrying, target, kind)
+    SELECT greatest(min(due_at), (SELECT now FROM clock)), min(due_at), /*part*/
       FROM added
      WHERE lane IS NOT NULL AND blocked IS NULL
      GROUP BY /*part*/
@@ -103,8 +103,8 @@ LOCK TABLE ebb_job IN ROW EXCLUSIVE MODE
 
 -- name: look_enqueued
 -- The looks of jobs that come by COPY: $1 now, then a row for each part.
-INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
-SELECT greatest(min(due_at), coalesce($1::timestamptz, now())), q.number, priority, false, /*lane*/, kind
+INSERT INTO ebb_look (look_at, since, queue_number, priority, retrying, target, kind)
+SELECT greatest(min(due_at), coalesce($1::timestamptz, now())), least(min(due_at), coalesce($1, now())), q.number, priority, false, /*lane*/, kind
   FROM unnest($2::integer[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[]) AS part (queue_number, target, kind, priority, due_at)
   JOIN ebb_queue q ON q.number = part.queue_number
  WHERE /*lane*/ IS NOT NULL
@@ -148,5 +148,5 @@ added AS (
       FROM gone
     RETURNING due_at, blocked, /*part*/
 )
-INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
-SELECT greatest(due_at, coalesce($1, statement_timestamp())), /*part*/ FROM added WHERE lane IS NOT NULL AND blocked IS NULL
+INSERT INTO ebb_look (look_at, since, queue_number, priority, retrying, target, kind)
+SELECT greatest(due_at, coalesce($1, statement_timestamp())), due_at, /*part*/ FROM added WHERE lane IS NOT NULL AND blocked IS NULL

@@ -67,7 +67,7 @@ freed AS (
     RETURNING j.queue, j.due_at, /*j.part*/
 ),
 looked AS (
-    INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
-    SELECT greatest(min(due_at), coalesce($1::timestamptz, now())), /*part*/ FROM freed WHERE lane IS NOT NULL GROUP BY /*part*/
+    INSERT INTO ebb_look (look_at, since, queue_number, priority, retrying, target, kind)
+    SELECT greatest(min(due_at), coalesce($1::timestamptz, now())), min(due_at), /*part*/ FROM freed WHERE lane IS NOT NULL GROUP BY /*part*/
 )
 SELECT queue, due_at, lane IS NULL FROM freed

@@ -35,6 +35,14 @@ coalesce((SELECT due_at
            LIMIT 1),
          (SELECT /*never*/ FROM ebb_job WHERE /*of_part*/ AND ctid <> ALL (p.rows) LIMIT 1))
 
+-- fragment: left_further
+-- The same beyond where p.low_at and p.low_seq stand; no part is empty by that.
+(SELECT due_at
+   FROM ebb_job
+  WHERE /*of_part*/ AND (due_at, seq) > (p.low_at, p.low_seq) AND ctid <> ALL (p.rows) AND /*startable*/
+  ORDER BY due_at, seq
+  LIMIT 1)
+
 -- name: claim_named
 -- $1 process, $2 now, $3 kinds; then the lanes, each once: $4 queues, $5
 -- targets, $6 most first attempts, $7 retries, $8 most in all, $9 how many
@@ -72,11 +80,11 @@ parts AS MATERIALIZED (
     SELECT f.n, f.most, f.begins, f.queue_number, f.target, f.kind, f.retrying, f.priority,
            CASE WHEN f.retrying THEN f.retries ELSE f.firsts END AS own,
            CASE WHEN f.kind = f.low_kind AND f.priority = f.low_priority AND NOT f.retrying THEN f.low_at ELSE '-infinity' END AS low_at,
-           f.low_seq, l.tids, l.look_at
+           f.low_seq, l.tids, l.look_at, l.since
       FROM found f
      CROSS JOIN LATERAL (
-        SELECT array_agg(tid) AS tids, min(look_at) AS look_at
-          FROM (SELECT ctid AS tid, look_at
+        SELECT array_agg(tid) AS tids, min(look_at) AS look_at, min(since) AS since
+          FROM (SELECT ctid AS tid, look_at, since
                   FROM ebb_look
                  WHERE target = f.target AND queue_number = f.queue_number
                    AND kind = f.kind AND retrying = f.retrying AND priority = f.priority
@@ -142,8 +150,8 @@ doomed AS MATERIALIZED (
 ),
 cleared AS (DELETE FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT tid FROM doomed))),
 looked AS (
-    INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
-    SELECT CASE WHEN spent THEN greatest(next_at, look_at) ELSE next_at END, queue_number, priority, retrying, target, kind
+    INSERT INTO ebb_look (look_at, since, queue_number, priority, retrying, target, kind)
+    SELECT CASE WHEN spent THEN greatest(next_at, look_at) ELSE next_at END, since, queue_number, priority, retrying, target, kind
       FROM over
      WHERE next_at IS NOT NULL
 )
@@ -214,33 +222,16 @@ UPDATE ebb_job j
 RETURNING /*j.moved*/, j.begun,
           CASE WHEN (SELECT any_mixed FROM chosen) THEN j.lane = ANY ((SELECT mixed FROM chosen)::text[]) ELSE false END
 
--- name: look_behind_marks
--- The lanes, each once: $1 queues, $2 targets, $3 kinds and $4 priorities of the
--- part that is marked, $5 and $6 where. Which of them have something up to there
--- that a claim would take? What is locked, somebody else is taking.
-SELECT a.n
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::smallint[], $5::timestamptz[], $6::bigint[])
-           WITH ORDINALITY AS a (queue, target, kind, priority, at, seq, n)
-  JOIN ebb_queue q ON q.name = a.queue
- CROSS JOIN LATERAL (
-    SELECT
-      FROM ebb_job
-     WHERE queue_number = q.number
-       AND hashtextextended(lane, hashtextextended(kind, retrying::int)) = hashtextextended(a.target, hashtextextended(a.kind, 0))
-       AND priority = a.priority AND (due_at, seq) <= (a.at, a.seq)
-       AND lane = a.target AND kind = a.kind AND NOT retrying AND lane IS NOT NULL AND blocked IS NULL AND process IS NULL
-       AND (deadline_at IS NULL OR deadline_at >= now())
-     ORDER BY due_at, seq
-     LIMIT 1
-       FOR UPDATE SKIP LOCKED) AS found
-
 -- name: discover
 -- $1 process, $2 now, $3 kinds, $4 queue, $5 most lanes, $6 first attempts and
 -- $7 retries of each, $8 most in all, $9 how many looks it takes away at most;
 -- each lane has its share of those. With each job, or in a row without one, it
 -- says whether a lane has more than that: then gather_looks makes few of them.
--- $10 are targets whose lanes this process claims by name: their looks are put
--- off, and what is behind them is not walked over.
+-- Then the lanes that this process claims by name, each once: $10 targets, $11
+-- kinds and $12 priorities of the part that is marked, $13 and $14 where, $15
+-- whether claims by name take all that they ask for: then the lane's looks are
+-- put off. A part is looked through from its mark on, unless a look stands for
+-- something earlier; such a part keeps a look, for what a look cannot tell.
 --
 -- Looks are locked, not rows, until it is clear which rows are taken: of many
 -- lanes each gives a few. How many are looked at follows from how many lanes
@@ -248,6 +239,11 @@ SELECT a.n
 WITH clock AS MATERIALIZED (SELECT coalesce($2::timestamptz, now()) AS now),
 q AS MATERIALIZED (
     SELECT number FROM ebb_queue WHERE name = $4 AND NOT paused AND NOT strict AND EXISTS (SELECT FROM ebb_process WHERE id = $1)
+),
+marks AS MATERIALIZED (
+    SELECT *
+      FROM unnest($10::text[], $11::text[], $12::smallint[], $13::timestamptz[], $14::bigint[], $15::boolean[])
+               AS m (target, kind, priority, at, seq, served)
 ),
 lanes AS MATERIALIZED (
     SELECT DISTINCT q.number, l.target
@@ -267,7 +263,7 @@ lanes AS MATERIALIZED (
 -- as they are locked.
 share AS MATERIALIZED (SELECT greatest(8, $9 / greatest(1, count(*)))::int AS most FROM lanes),
 looked_at AS MATERIALIZED (
-    SELECT l.queue_number, l.target, l.kind, l.retrying, l.priority, array_agg(l.tid) AS tids,
+    SELECT l.queue_number, l.target, l.kind, l.retrying, l.priority, array_agg(l.tid) AS tids, min(l.since) AS since,
            min(min(l.look_at)) OVER (PARTITION BY l.target, l.kind, l.retrying) AS look_at,
            min(min(l.look_at)) OVER (PARTITION BY l.target) AS lane_at,
            sum(count(*)) OVER (PARTITION BY l.target) AS looks
@@ -284,8 +280,14 @@ looked_at AS MATERIALIZED (
 parts AS MATERIALIZED (
     SELECT row_number() OVER () AS part_n, p.*, coalesce(g.room, 2147483647) AS room,
            CASE WHEN g.open_at > (SELECT now FROM clock) THEN g.open_at
-                WHEN g.room <= 0 OR p.target = ANY ($10::text[]) THEN (SELECT now FROM clock) + /*rest*/ END AS again
+                WHEN g.room <= 0 OR m.served THEN (SELECT now FROM clock) + /*rest*/ END AS again,
+           CASE WHEN m.follows THEN m.at ELSE '-infinity' END AS low_at, coalesce(m.seq, 0) AS low_seq
       FROM looked_at p
+      LEFT JOIN LATERAL (
+         SELECT *, NOT p.retrying AND p.kind = marks.kind AND p.priority = marks.priority AND p.since > marks.at AS follows
+           FROM marks
+          WHERE target = p.target
+          LIMIT 1) AS m ON true
       -- One probe for each part: while gates seem few, the planner would read all
       -- of them for each.
       LEFT JOIN LATERAL (SELECT open_at, room FROM ebb_gate WHERE target = p.target LIMIT 1) AS g ON true
@@ -301,7 +303,7 @@ got AS MATERIALIZED (
         SELECT array_agg(seq) AS seqs, array_agg(due_at) AS dues
           FROM (SELECT seq, due_at
                   FROM ebb_job
-                 WHERE /*of_part*/ AND due_at <= (SELECT now FROM clock) AND /*startable*/
+                 WHERE /*of_part*/ AND (due_at, seq) > (p.low_at, p.low_seq) AND due_at <= (SELECT now FROM clock) AND /*startable*/
                  ORDER BY due_at, seq
                  LIMIT least($8, p.room, CASE WHEN p.retrying THEN $7 ELSE $6 END, (SELECT most FROM bound))) AS first) AS f
      WHERE again IS NULL
@@ -356,13 +358,15 @@ took AS MATERIALIZED (
 -- of those that have nothing to give. What is left of one is looked for once:
 -- OFFSET keeps the planner from doing so in every place where it is asked for.
 ended AS MATERIALIZED (
-    SELECT tids, queue_number, target, kind, retrying, priority, look_at, again AS next_at, false AS rests
+    SELECT tids, queue_number, target, kind, retrying, priority, since, again AS next_at, false AS rests
       FROM parts WHERE again IS NOT NULL
     UNION ALL
-    SELECT tids, queue_number, target, kind, retrying, priority, look_at,
-           CASE WHEN left_at <= (SELECT now FROM clock) THEN (SELECT now FROM clock) + /*rest*/ ELSE left_at END,
+    SELECT tids, queue_number, target, kind, retrying, priority, 'infinity',
+           CASE WHEN left_at <= (SELECT now FROM clock) THEN (SELECT now FROM clock) + /*rest*/
+                WHEN low_at > '-infinity' THEN least(left_at, (SELECT now FROM clock) + /*rest*/)
+                ELSE left_at END,
            left_at <= (SELECT now FROM clock)
-      FROM (SELECT *, /*left*/ AS left_at
+      FROM (SELECT *, CASE WHEN low_at > '-infinity' THEN /*left_further*/ ELSE /*left*/ END AS left_at
               FROM (SELECT got.*, (SELECT t.tids[width_bucket(got.part_n - 1, t.parts) + 1:width_bucket(got.part_n, t.parts)] FROM took t) AS rows
                       FROM got
                      WHERE NOT found OR target IN (SELECT lane FROM taken)
@@ -371,8 +375,8 @@ ended AS MATERIALIZED (
 ),
 cleared AS (DELETE FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT unnest(tids) FROM ended))),
 looked AS (
-    INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
-    SELECT next_at, queue_number, priority, retrying, target, kind FROM ended WHERE next_at IS NOT NULL
+    INSERT INTO ebb_look (look_at, since, queue_number, priority, retrying, target, kind)
+    SELECT next_at, since, queue_number, priority, retrying, target, kind FROM ended WHERE next_at IS NOT NULL
 ),
 told AS MATERIALIZED (
     SELECT set_config('ebb.lanes', (coalesce(nullif(current_setting('ebb.lanes', true), ''), '{}')::text[] || array_agg(DISTINCT lane))::text, true)
@@ -383,99 +387,6 @@ SELECT crowd.too_big, taken.*, coalesce(taken.lane IN (SELECT target FROM ended 
  CROSS JOIN told
   LEFT JOIN taken ON true
  WHERE taken.lane IS NOT NULL OR crowd.too_big
-
--- name: gather_looks
--- Makes one look of all that a part has among the next $1 in the order of lanes,
--- from the part of $2 target, $3 queue, $4 kind, $5 retrying and $6 priority on.
--- The one is new: who sees it sees the jobs of all that it stands for, which one
--- of the old ones would not promise. It says how many there were, and of which
--- part the last one is.
-WITH looks AS MATERIALIZED (
-    SELECT ctid AS tid, *
-      FROM ebb_look
-     WHERE (target, queue_number, kind, retrying, priority) >= ($2::text, $3::int, $4::text, $5::boolean, $6::smallint)
-     ORDER BY target, queue_number, kind, retrying, priority
-     LIMIT $1
-       FOR UPDATE SKIP LOCKED
-),
-parts AS MATERIALIZED (
-    SELECT array_agg(tid) AS tids, min(look_at) AS look_at, queue_number, priority, retrying, target, kind
-      FROM looks
-     GROUP BY queue_number, priority, retrying, target, kind
-    HAVING count(*) > 1
-),
-cleared AS (DELETE FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT unnest(tids) FROM parts))),
-gathered AS (
-    INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
-    SELECT look_at, queue_number, priority, retrying, target, kind FROM parts
-)
-SELECT (SELECT count(*) FROM looks), target, queue_number, kind, retrying, priority
-  FROM looks
- ORDER BY target DESC, queue_number DESC, kind DESC, retrying DESC, priority DESC
- LIMIT 1
-
--- name: hold
--- $1 process, then $2 queues, $3 targets, $4 whether retries alone, $5 until.
-WITH looks AS MATERIALIZED (
-    SELECT l.ctid AS tid, l.*, h.until
-      FROM unnest($2::text[], $3::text[], $4::boolean[], $5::timestamptz[]) AS h (queue, target, retries, until)
-      JOIN ebb_queue q ON q.name = h.queue
-      JOIN ebb_look l ON l.target = h.target AND /*in_queue*/
-     WHERE l.look_at < h.until AND (l.retrying OR NOT h.retries) AND EXISTS (SELECT FROM ebb_process WHERE id = $1)
-       FOR UPDATE OF l SKIP LOCKED
-),
-cleared AS (DELETE FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT tid FROM looks)))
-INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
-SELECT max(until), queue_number, priority, retrying, target, kind FROM looks GROUP BY 2, 3, 4, 5, 6
-
--- name: wake
--- $1 now, $2 targets, $3 the versions that their gates have if they were
--- swapped, $4 from when on their lanes are looked at. It comes after the swap:
--- who saw the gate shut has committed, or sees it open, or its look is seen here.
-WITH looks AS MATERIALIZED (
-    SELECT l.ctid AS tid, l.*, greatest(w.open_at, coalesce($1::timestamptz, now())) AS next_at
-      FROM unnest($2::text[], $3::bigint[], $4::timestamptz[]) AS w (target, version, open_at)
-      JOIN ebb_gate g ON g.target = w.target AND g.version = w.version
-      JOIN ebb_look l ON l.target = w.target
-     WHERE l.look_at > greatest(w.open_at, coalesce($1, now()))
-),
-doomed AS MATERIALIZED (
-    SELECT ctid AS tid FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT tid FROM looks)) FOR UPDATE SKIP LOCKED
-),
-cleared AS (DELETE FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT tid FROM doomed)))
-INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
-SELECT min(next_at), queue_number, priority, retrying, target, kind FROM looks GROUP BY 2, 3, 4, 5, 6
-
--- name: wake_stranded
--- Looks that wait for a swap although their gate is open: a job may have come
--- between a swap's wake and its commit. $1 now. They are few among many, and
--- found by the index from one (queue, kind, first attempts or retries) to the
--- next. One probe for the job of each: as EXISTS it was a hash of all jobs.
-WITH RECURSIVE groups AS (
-    (SELECT queue_number, kind, retrying FROM ebb_look ORDER BY queue_number, kind, retrying LIMIT 1)
-    UNION ALL
-    SELECT next.*
-      FROM groups g
-     CROSS JOIN LATERAL (
-        SELECT queue_number, kind, retrying
-          FROM ebb_look l
-         WHERE (l.queue_number, l.kind, l.retrying) > (g.queue_number, g.kind, g.retrying)
-         ORDER BY queue_number, kind, retrying
-         LIMIT 1) AS next
-),
-looks AS MATERIALIZED (
-    SELECT p.ctid AS tid, p.*, greatest(gate.open_at, coalesce($1::timestamptz, now())) AS next_at
-      FROM groups
-      JOIN ebb_look p ON p.queue_number = groups.queue_number AND p.kind = groups.kind AND p.retrying = groups.retrying AND p.look_at = /*never*/
-      LEFT JOIN ebb_gate gate ON gate.target = p.target
-     CROSS JOIN LATERAL (SELECT FROM ebb_job WHERE /*of_part*/ AND (deadline_at IS NULL OR deadline_at >= coalesce($1, now())) LIMIT 1) AS waits
-     WHERE coalesce(gate.open_at, '-infinity') < /*never*/
-     LIMIT 1000
-       FOR UPDATE OF p SKIP LOCKED
-),
-cleared AS (DELETE FROM ebb_look WHERE ctid = ANY (ARRAY (SELECT tid FROM looks)))
-INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
-SELECT min(next_at), queue_number, priority, retrying, target, kind FROM looks GROUP BY 2, 3, 4, 5, 6
 
 -- name: lanes
 -- $1 target, $2 counted up to.

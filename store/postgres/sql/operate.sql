@@ -11,8 +11,8 @@ added AS (
     RETURNING seq, due_at, blocked, /*part*/
 ),
 looked AS (
-    INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
-    SELECT min(due_at), /*part*/ FROM added WHERE lane IS NOT NULL AND blocked IS NULL GROUP BY /*part*/
+    INSERT INTO ebb_look (look_at, since, queue_number, priority, retrying, target, kind)
+    SELECT min(due_at), min(due_at), /*part*/ FROM added WHERE lane IS NOT NULL AND blocked IS NULL GROUP BY /*part*/
 ),
 /*gone_noted*/
 SELECT seq FROM added
@@ -90,8 +90,8 @@ added AS (
     RETURNING seq, due_at, blocked, /*part*/
 ),
 looked AS (
-    INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
-    SELECT greatest(due_at, coalesce($2, now())), /*part*/ FROM added WHERE lane IS NOT NULL AND blocked IS NULL
+    INSERT INTO ebb_look (look_at, since, queue_number, priority, retrying, target, kind)
+    SELECT greatest(due_at, coalesce($2, now())), due_at, /*part*/ FROM added WHERE lane IS NOT NULL AND blocked IS NULL
 )
 SELECT seq FROM added
 
@@ -125,8 +125,8 @@ WITH moved AS (
      WHERE q.name = $1 AND j.queue_number = q.number AND lane IS DISTINCT FROM /*lane*/
     RETURNING j.process, j.due_at, j.blocked, /*j.part*/
 )
-INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
-SELECT greatest(min(due_at), $2::timestamptz), /*part*/
+INSERT INTO ebb_look (look_at, since, queue_number, priority, retrying, target, kind)
+SELECT greatest(min(due_at), $2::timestamptz), min(due_at), /*part*/
   FROM moved
  WHERE lane IS NOT NULL AND blocked IS NULL AND process IS NULL
  GROUP BY /*part*/

@@ -68,8 +68,8 @@ noted AS (
 
 -- fragment: looked
 looked AS (
-    INSERT INTO ebb_look (look_at, queue_number, priority, retrying, target, kind)
-    SELECT greatest(min(due_at), /*now*/), /*part*/ FROM ended WHERE lane IS NOT NULL AND blocked IS NULL GROUP BY /*part*/
+    INSERT INTO ebb_look (look_at, since, queue_number, priority, retrying, target, kind)
+    SELECT greatest(min(due_at), /*now*/), min(due_at), /*part*/ FROM ended WHERE lane IS NOT NULL AND blocked IS NULL GROUP BY /*part*/
 )
 
 -- name: succeed_fresh
