@@ -28,7 +28,7 @@ func (Again) outcome() {}
 // It may not when every call must be asked for (a rate, a throttle, a retry
 // under a budget), when the permit was the probe's, and when the outcome may
 // close the gate: a failure that blames the target, a Retry-After, a pause.
-func (c Config) Reuse(o Outcome, retry bool) bool {
+func (c *Config) Reuse(o Outcome, retry bool) bool {
 	if c.PerTarget.Rate > 0 {
 		return false
 	}

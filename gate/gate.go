@@ -147,6 +147,12 @@ func (c *Config) Apply(s *State, o Outcome, now time.Time, draw float64) {
 	step(c, s, o, now, draw)
 }
 
+// Passed is Apply for the end of a call that passed: no draw decides anything then,
+// and nothing is made on the way.
+func (c *Config) Passed(s *State, e *Done, now time.Time) {
+	done(c, s, e, s.tick(now), 0)
+}
+
 // forgetLook returns to the state before if only the clock's reading differs.
 func (s *State) forgetLook(before *State) {
 	seen := s.SeenAt

@@ -72,6 +72,12 @@ func (w *world) step(e gate.Event) gate.Verdict {
 	before := w.s
 	var v gate.Verdict
 	w.s, v = gate.Step(w.c, w.s, e, w.now, w.draw())
+	if done, ended := e.(gate.Done); ended && done.OK {
+		passed := before
+		if w.c.Passed(&passed, &done, w.now); passed != w.s {
+			w.Fatalf("a call that passed leaves %+v in place and %+v by a step", passed, w.s)
+		}
+	}
 	if before.Phase != gate.Open && w.s.Phase == gate.Open {
 		w.trips++
 		want := min(w.c.Breaker.Open<<(w.trips-1), w.c.Breaker.Cap)

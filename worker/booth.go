@@ -118,14 +118,14 @@ func (b *booth) refold(seed uint64) {
 
 // apply folds what was told into the state.
 func (b *booth) apply(e *told, seed uint64) {
-	draw := b.draw(seed, &b.state)
 	if e.event != nil {
-		e.config.Apply(&b.state, e.event, e.at, draw)
+		e.config.Apply(&b.state, e.event, e.at, b.draw(seed, &b.state))
 		return
 	}
-	e.config.Apply(&b.state, gate.Done{OK: true, Retry: e.retry, Probe: e.probe, StartedAt: e.startedAt}, e.at, draw)
+	done := gate.Done{OK: true, Retry: e.retry, Probe: e.probe, StartedAt: e.startedAt}
+	e.config.Passed(&b.state, &done, e.at)
 	if e.again {
-		e.config.Apply(&b.state, gate.Again{}, e.at, draw)
+		e.config.Apply(&b.state, gate.Again{}, e.at, 0)
 	}
 }
 

@@ -20,7 +20,7 @@ WITH marked AS MATERIALIZED (
                   FROM ebb_look l
                  WHERE l.target = a.target AND /*in_queue*/ AND l.kind = a.kind AND NOT l.retrying AND l.priority = a.priority
                    AND l.since <= a.at
-                 LIMIT 1000) AS early) AS l
+                 LIMIT 100) AS early) AS l
      WHERE a.anyway OR l.tids IS NOT NULL
 ),
 searched AS MATERIALIZED (
