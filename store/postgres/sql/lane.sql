@@ -240,11 +240,6 @@ WITH clock AS MATERIALIZED (SELECT coalesce($2::timestamptz, now()) AS now),
 q AS MATERIALIZED (
     SELECT number FROM ebb_queue WHERE name = $4 AND NOT paused AND NOT strict AND EXISTS (SELECT FROM ebb_process WHERE id = $1)
 ),
-marks AS MATERIALIZED (
-    SELECT *
-      FROM unnest($10::text[], $11::text[], $12::smallint[], $13::timestamptz[], $14::bigint[], $15::boolean[])
-               AS m (target, kind, priority, at, seq, served)
-),
 lanes AS MATERIALIZED (
     SELECT DISTINCT q.number, l.target
       FROM q
@@ -277,17 +272,31 @@ looked_at AS MATERIALIZED (
            FOR UPDATE SKIP LOCKED) AS l
      GROUP BY l.queue_number, l.target, l.kind, l.retrying, l.priority
 ),
+-- Each part with its lane's mark: sorted together, since a join would compare each
+-- part with each mark.
+marked AS MATERIALIZED (
+    SELECT *
+      FROM (SELECT queue_number, target, kind, retrying, priority, tids, since, look_at, lane_at, looks,
+                   min(mark_kind) OVER lane AS mark_kind, min(mark_priority) OVER lane AS mark_priority,
+                   min(mark_at) OVER lane AS mark_at, min(mark_seq) OVER lane AS mark_seq, bool_or(served) OVER lane AS served
+              FROM (SELECT *, NULL::text AS mark_kind, NULL::smallint AS mark_priority, NULL::timestamptz AS mark_at,
+                           NULL::bigint AS mark_seq, NULL::boolean AS served
+                      FROM looked_at
+                    UNION ALL
+                    SELECT NULL, target, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, kind, priority, at, seq, served
+                      FROM unnest($10::text[], $11::text[], $12::smallint[], $13::timestamptz[], $14::bigint[], $15::boolean[])
+                               AS mark (target, kind, priority, at, seq, served)) AS together
+            WINDOW lane AS (PARTITION BY target)) AS paired
+     WHERE queue_number IS NOT NULL
+),
 parts AS MATERIALIZED (
     SELECT row_number() OVER () AS part_n, p.*, coalesce(g.room, 2147483647) AS room,
            CASE WHEN g.open_at > (SELECT now FROM clock) THEN g.open_at
-                WHEN g.room <= 0 OR m.served THEN (SELECT now FROM clock) + /*rest*/ END AS again,
-           CASE WHEN m.follows THEN m.at ELSE '-infinity' END AS low_at, coalesce(m.seq, 0) AS low_seq
-      FROM looked_at p
-      LEFT JOIN LATERAL (
-         SELECT *, NOT p.retrying AND p.kind = marks.kind AND p.priority = marks.priority AND p.since > marks.at AS follows
-           FROM marks
-          WHERE target = p.target
-          LIMIT 1) AS m ON true
+                WHEN g.room <= 0 OR p.served THEN (SELECT now FROM clock) + /*rest*/ END AS again,
+           CASE WHEN NOT p.retrying AND p.kind = p.mark_kind AND p.priority = p.mark_priority AND p.since > p.mark_at
+                THEN p.mark_at ELSE '-infinity' END AS low_at,
+           coalesce(p.mark_seq, 0) AS low_seq
+      FROM marked p
       -- One probe for each part: while gates seem few, the planner would read all
       -- of them for each.
       LEFT JOIN LATERAL (SELECT open_at, room FROM ebb_gate WHERE target = p.target LIMIT 1) AS g ON true
