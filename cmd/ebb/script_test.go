@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -120,4 +122,23 @@ func wordOf(ts *testscript.TestScript, neg bool, args []string) {
 // each before they exit: the scripts run more than a hundred.
 func hurry(e *testscript.Env) {
 	e.Setenv("GORACE", strings.TrimSpace("atexit_sleep_ms=0 "+os.Getenv("GORACE")))
+}
+
+// Words about an instant of another day name its date: what a script awaits
+// must fit within minutes of midnight as well.
+func TestScriptsFitAtMidnight(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/*/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("scripts: %v, %v", scripts, err)
+	}
+	dated := regexp.MustCompile(`T\)?\??\.\.:\.\.:\.\.`)
+	for _, path := range scripts {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rest := dated.ReplaceAllString(string(text), ""); strings.Contains(rest, "..:..:..") {
+			t.Errorf("%s awaits a time without its date: write (20..-..-..T)?..:..:..Z", path)
+		}
+	}
 }
