@@ -61,6 +61,15 @@ type Item struct {
 	DueAt    time.Time
 }
 
+// Place is what a start has of the floor until it ends.
+type Place struct {
+	Policy string
+	Retry  bool
+}
+
+// Place is what the item has of the floor when it runs.
+func (i *Item) Place() Place { return Place{Policy: i.Policy, Retry: i.Retry} }
+
 // before is the order within a lane.
 func (i *Item) before(j *Item) bool {
 	if i.Priority != j.Priority {
@@ -101,13 +110,15 @@ type Floor struct {
 	bornAt  time.Time
 	running int
 
-	accounts map[string]*account
-	listed   []*account // the same, in the order of their first use
-	entries  map[int64]*entry
-	lanes    map[string]*lane // those with a target and something that waits
-	plain    *lane
-	timers   heap[*shelf] // set aside until a time
-	catchUps map[string]*catchUp
+	accounts   map[string]*account
+	listed     []*account // the same, in the order of their first use
+	latest     *account   // the one last asked for, as the next mostly is
+	latestName string
+	entries    map[int64]*entry
+	lanes      map[string]*lane // those with a target and something that waits
+	plain      *lane
+	timers     heap[*shelf] // set aside until a time
+	catchUps   map[string]*catchUp
 
 	turn     uint64 // counts the turns given out
 	plainHad bool   // the last turn was the plain lane's
@@ -182,11 +193,11 @@ func (f *Floor) Remove(id int64) bool {
 }
 
 // Ended tells that a start which Next gave has ended.
-func (f *Floor) Ended(i Item) {
+func (f *Floor) Ended(p Place) {
 	f.running--
-	a := f.account(i.Policy)
+	a := f.account(p.Policy)
 	a.running--
-	if i.Retry {
+	if p.Retry {
 		a.retries--
 	}
 }
@@ -210,6 +221,9 @@ func (f *Floor) laneOf(target string) *lane {
 }
 
 func (f *Floor) account(name string) *account {
+	if f.latest != nil && f.latestName == name {
+		return f.latest
+	}
 	a := f.accounts[name]
 	if a == nil {
 		a = &account{}
@@ -219,6 +233,7 @@ func (f *Floor) account(name string) *account {
 		f.accounts[name] = a
 		f.listed = append(f.listed, a)
 	}
+	f.latest, f.latestName = a, name
 	return a
 }
 

@@ -114,7 +114,7 @@ func TestSlots(t *testing.T) {
 		t.Errorf("%d free, want 0", f.Free())
 	}
 	f.nextAt(-1)
-	f.Ended(got[0])
+	f.Ended(got[0].Place())
 	f.nextAt(0)
 	f.starts(always, 3)
 }
@@ -161,9 +161,9 @@ func TestKeptSlotsGoToFirstAttempts(t *testing.T) {
 	f.again("a", 1, 2, 3)
 	f.first("a", 11, 12, 13)
 	got := f.starts(always, 1, 2, 11, 12)
-	f.Ended(got[2]) // a first attempt ends: a retry may not have its slot
+	f.Ended(got[2].Place()) // a first attempt ends: a retry may not have its slot
 	f.starts(always, 13)
-	f.Ended(got[0])
+	f.Ended(got[0].Place())
 	f.starts(always, 3)
 }
 

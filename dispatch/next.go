@@ -37,12 +37,12 @@ func (f *Floor) Next(now time.Time, admit func(Item) Answer) (Item, bool) {
 // Seat starts an item that does not wait, as Add and Next would do where
 // nothing else waits: no turn is taken from anybody, and the item need not be
 // put in order. If it reports false, nothing has changed: Add the item then.
-func (f *Floor) Seat(i Item, now time.Time, admit func(Item) Answer) bool {
-	k, a := f.kindOf(&i), f.account(i.Policy)
-	if len(f.entries) > 0 || f.running >= f.slots || k == overdue || !a.open(k, f.slots, now) || !admit(i).Admit {
+func (f *Floor) Seat(i *Item, now time.Time, admit func() Answer) bool {
+	k, a := f.kindOf(i), f.account(i.Policy)
+	if len(f.entries) > 0 || f.running >= f.slots || k == overdue || !a.open(k, f.slots, now) || !admit().Admit {
 		return false
 	}
-	f.count(&i, a, now)
+	f.count(i, a, now)
 	f.plainHad = i.Target == ""
 	return true
 }

@@ -70,7 +70,7 @@ func (h *hall) add() {
 // else waits; or not, and nothing has changed.
 func (h *hall) seat() {
 	i := h.item()
-	seated := h.f.Seat(i, h.now, h.admit)
+	seated := h.f.Seat(&i, h.now, func() dispatch.Answer { return h.admit(i) })
 	if seated && len(h.m.waiting) > 0 {
 		h.Fatalf("%+v went before %v", i, h.m.waiting)
 	}
@@ -118,7 +118,7 @@ func (h *hall) forget() {
 func (h *hall) end() {
 	if len(h.m.running) > 0 {
 		i := rapid.SampledFrom(h.m.running).Draw(h.T, "ended")
-		h.f.Ended(i)
+		h.f.Ended(i.Place())
 		h.m.ended(i.ID)
 	}
 }
@@ -252,7 +252,7 @@ func (h *hall) drain() {
 		}
 		ran := slices.Clone(h.m.running)
 		for _, i := range ran {
-			h.f.Ended(i)
+			h.f.Ended(i.Place())
 			h.m.ended(i.ID)
 		}
 		at := h.f.NextAt(h.now)

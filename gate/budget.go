@@ -116,15 +116,15 @@ func (c *Config) charge(s *State, retries int, at Instant) {
 func (c *Config) payment() int64 { return min(millionths(c.Budget.Ratio), 1000*unit) }
 
 // repay records what the end of a call is worth to the budget.
-func (c *Config) repay(s *State, e *Done, r result, at Instant) {
+func (c *Config) repay(s *State, retry bool, startedAt Instant, r result, at Instant) {
 	switch c.Budget.Kind {
 	case policy.BudgetTokens:
 		if r == passed {
 			s.Spent = max(0, s.Spent-millionths(c.Budget.Ratio))
 		}
 	case policy.BudgetWindow:
-		if c.Keep > 0 && !e.Retry && !e.StartedAt.IsZero() {
-			c.payLate(s, instantOf(e.StartedAt), at)
+		if c.Keep > 0 && !retry && startedAt != 0 {
+			c.payLate(s, startedAt, at)
 		}
 	case policy.BudgetThrottle:
 		if r == neither {

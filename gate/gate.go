@@ -147,10 +147,29 @@ func (c *Config) Apply(s *State, o Outcome, now time.Time, draw float64) {
 	step(c, s, o, now, draw)
 }
 
+// Pass is the end of a call that passed, as most do: Done and Again in little, for
+// those who remember many.
+type Pass struct {
+	At        Instant
+	StartedAt Instant // as in Done
+	Retry     bool
+	Probe     bool
+	Again     bool // the permit goes to a first attempt at once
+}
+
 // Passed is Apply for the end of a call that passed: no draw decides anything then,
 // and nothing is made on the way.
-func (c *Config) Passed(s *State, e *Done, now time.Time) {
-	done(c, s, e, s.tick(now), 0)
+func (c *Config) Passed(s *State, p *Pass) {
+	at := s.tickAt(p.At)
+	s.remember(at)
+	s.release(p.Retry)
+	c.learn(s, passed, at)
+	c.settle(s, p.Probe, passed, at, 0)
+	c.repay(s, p.Retry, p.StartedAt, passed, at)
+	s.review(at)
+	if p.Again {
+		s.take(false)
+	}
 }
 
 // forgetLook returns to the state before if only the clock's reading differs.
@@ -185,7 +204,7 @@ func step(c *Config, s *State, e Event, now time.Time, draw float64) Verdict {
 	case Slow:
 		s.slow(e.Every, at)
 	case Pause:
-		s.stop(true, instantOf(e.Until), at)
+		s.stop(true, InstantOf(e.Until), at)
 	case Resume:
 		s.stop(false, 0, at)
 	default:
@@ -212,7 +231,7 @@ func done(c *Config, s *State, e *Done, at Instant, draw float64) {
 	}
 	c.learn(s, r, at)
 	c.settle(s, e.Probe, r, at, draw)
-	c.repay(s, e, r, at)
+	c.repay(s, e.Retry, InstantOf(e.StartedAt), r, at)
 	if wish > 0 {
 		c.ease(s, at)
 	}

@@ -192,7 +192,7 @@ func (s *State) holdTimes(retry bool, buffer *[2*maxPast + 2]stretch) []stretch 
 // It speaks of the target. Of work whose policy has no such hold, on a target
 // that it shares with others, it says too much.
 func (s *State) HeldBetween(from, to time.Time, retry bool) time.Duration {
-	a, b := instantOf(from), instantOf(to)
+	a, b := InstantOf(from), InstantOf(to)
 	if !retry && s.Held.past[0].to <= a && s.heldNow().length() == 0 { // mostly
 		return 0
 	}
@@ -208,7 +208,7 @@ func (s *State) HeldBetween(from, to time.Time, retry bool) time.Duration {
 // at least so long by now: HeldBetween(due, now, retry) ≥ atLeast. It is
 // false if there is none.
 func (s *State) HeldCutoff(now time.Time, atLeast time.Duration, retry bool) (due time.Time, ok bool) {
-	at, left := instantOf(now), spanOf(atLeast)
+	at, left := InstantOf(now), spanOf(atLeast)
 	if left == 0 {
 		return at.Time(), true
 	}

@@ -28,7 +28,8 @@ func (i Instant) Time() time.Time {
 	return time.UnixMicro(int64(i) - unixZero*1e6).UTC()
 }
 
-func instantOf(t time.Time) Instant {
+// InstantOf is the instant of a time, cut to the microsecond.
+func InstantOf(t time.Time) Instant {
 	const last = 253402300799
 	sec := t.Unix()
 	switch {
@@ -67,8 +68,9 @@ func spanOf(d time.Duration) span {
 // at SeenAt for the clock to catch up; beyond it the clock was set back, and
 // every instant moves back with it, as if no time had passed. So holds keep
 // what was left of them, neither dropped nor stretched to the old hour.
-func (s *State) tick(now time.Time) Instant {
-	at := instantOf(now)
+func (s *State) tick(now time.Time) Instant { return s.tickAt(InstantOf(now)) }
+
+func (s *State) tickAt(at Instant) Instant {
 	if at >= s.SeenAt {
 		s.SeenAt = at
 		return at

@@ -73,10 +73,7 @@ func (w *world) step(e gate.Event) gate.Verdict {
 	var v gate.Verdict
 	w.s, v = gate.Step(w.c, w.s, e, w.now, w.draw())
 	if done, ended := e.(gate.Done); ended && done.OK {
-		passed := before
-		if w.c.Passed(&passed, &done, w.now); passed != w.s {
-			w.Fatalf("a call that passed leaves %+v in place and %+v by a step", passed, w.s)
-		}
+		w.pass(before, done)
 	}
 	if before.Phase != gate.Open && w.s.Phase == gate.Open {
 		w.trips++
@@ -89,6 +86,20 @@ func (w *world) step(e gate.Event) gate.Verdict {
 		w.trips = 0
 	}
 	return v
+}
+
+// pass folds in little what has just been folded by a step.
+func (w *world) pass(before gate.State, done gate.Done) {
+	end := gate.Pass{At: gate.InstantOf(w.now), StartedAt: gate.InstantOf(done.StartedAt), Retry: done.Retry, Probe: done.Probe}
+	passed := before
+	if w.c.Passed(&passed, &end); passed != w.s {
+		w.Fatalf("a call that passed leaves %+v in little and %+v by a step", passed, w.s)
+	}
+	again, _ := gate.Step(w.c, w.s, gate.Again{}, w.now, w.draw())
+	passed, end.Again = before, true
+	if w.c.Passed(&passed, &end); passed != again {
+		w.Fatalf("a call that passed and went out again leaves %+v in little and %+v by two steps", passed, again)
+	}
 }
 
 func (w *world) ask() {

@@ -40,7 +40,7 @@ func (c *Config) limitOf(s *State, now time.Time) limit {
 // RoomAfter reports whether there is room after the outcome, and no rate: then
 // a permit that came back by it may be used again in the same instant.
 func (c *Config) RoomAfter(s *State, o Outcome, now time.Time) bool {
-	if at := instantOf(now); at >= s.SeenAt && c.onlyReturns(s, o) {
+	if at := InstantOf(now); at >= s.SeenAt && c.onlyReturns(s, o) {
 		l := limit{room: Unlimited}
 		c.closed(s, &l, at)
 		l.cap(c.most()-max(0, s.InFlight-1), HeldConcurrency, 0)

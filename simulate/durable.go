@@ -185,7 +185,7 @@ func (k *kernel) freeSlot(i int32) {
 	j.slot = false
 	item := k.itemOf(j)
 	item.Retry = j.onFloor
-	k.procs[j.proc].floor.Ended(item)
+	k.procs[j.proc].floor.Ended(item.Place())
 	k.pump(j.proc)
 }
 

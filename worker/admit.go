@@ -50,7 +50,7 @@ func (l *loop) took(lane bool) {
 // none. With draft they may be carved by the turn that is being prepared.
 func (l *loop) admission(r *run, now time.Time, drafting bool) dispatch.Answer {
 	la, p := l.lanes, r.entry
-	n, k := p.track, kindOf(p.item.Retry)
+	n, k := p.track, kindOf(p.retry)
 	if !r.pace.admits(now) || r.pace.spaced(now) || !drafting && l.keptFirst(r.pace, now) {
 		la.waited[n.target] = true
 		return dispatch.Answer{Until: r.pace.nextChange(now)}
@@ -82,7 +82,7 @@ func (l *loop) admission(r *run, now time.Time, drafting bool) dispatch.Answer {
 // askAt asks one booth. A verdict that names no hold means that a swap or a
 // turn must come first.
 func (l *loop) askAt(b *booth, r *run, now time.Time, drafting bool) (permit, gate.Verdict) {
-	config, retry := l.lanes.configAt(b, r), r.entry.item.Retry
+	config, retry := l.lanes.configAt(b, r), r.entry.retry
 	if config == nil {
 		return permit{}, gate.Verdict{}
 	}
@@ -168,13 +168,14 @@ func alike(jobs []job.Job) bool {
 func (l *loop) seat(r *run, now time.Time) bool {
 	la := l.lanes
 	l.enter(r, now)
-	r.entry.item = itemOf(r)
-	admitted := la.floor.Seat(r.entry.item, now, func(dispatch.Item) dispatch.Answer { return l.admission(r, now, false) })
+	r.entry.retry = store.Retrying(r.job.History)
+	item := itemOf(r)
+	admitted := la.floor.Seat(&item, now, func() dispatch.Answer { return l.admission(r, now, false) })
 	if !admitted {
 		return false
 	}
 	r.entry.track.pace = r.pace
-	r.entry.onFloor, r.entry.counted = true, r.entry.item
+	r.entry.onFloor, r.entry.place = true, r.place()
 	l.reserve(r)
 	l.startLane(r, now, true)
 	return true
@@ -193,7 +194,7 @@ func (la *lanes) owing(slots int) int {
 // choose takes a run out of its track: the floor gave it the next slot.
 func (l *loop) choose(r *run) {
 	l.unline(r)
-	r.entry.onFloor, r.entry.counted = true, r.entry.item
+	r.entry.onFloor, r.entry.place = true, r.place()
 	l.reserve(r)
 }
 
@@ -222,12 +223,12 @@ func (l *loop) startLane(r *run, now time.Time, together bool) {
 	var at time.Time
 	for _, got := range p.permits[:p.held] {
 		switch {
-		case got.startAt.IsZero():
-		case !now.Before(got.lateAt):
+		case got.slot == nil:
+		case !now.Before(got.slot.lateAt):
 			l.unchoose(r, now) // it came too late for its slot
 			return
-		case got.startAt.After(now) && got.startAt.After(at):
-			at = got.startAt
+		case got.slot.startAt.After(now) && got.slot.startAt.After(at):
+			at = got.slot.startAt
 		}
 	}
 	if !at.IsZero() {
@@ -252,7 +253,7 @@ func (la *lanes) come(now time.Time) []*run {
 	var ready []*run
 	la.paced = slices.DeleteFunc(la.paced, func(r *run) bool {
 		for _, got := range r.entry.permits[:r.entry.held] {
-			if got.startAt.After(now) {
+			if got.slot != nil && got.slot.startAt.After(now) {
 				return false
 			}
 		}
@@ -294,7 +295,7 @@ func (l *loop) leaveSlot(r *run, now time.Time) {
 		b := got.booth
 		switch {
 		case got.carved && !b.won: // it was never ours
-		case got.retry || got.probe || !got.startAt.IsZero():
+		case got.retry || got.probe || got.slot != nil:
 			b.drop(got, l.lanes.configAt(b, r), now, l.config.Seed)
 		default:
 			b.idle++

@@ -50,16 +50,12 @@ type booth struct {
 	barred  map[string]bool // targets that were refused here, to be woken
 }
 
-// told is one outcome, and the config under which it counts. Most calls pass:
-// those are told without an event, which would be an allocation each.
+// told is one outcome, and the config under which it counts. Most calls pass, and
+// half a second of them is remembered: those are told in little.
 type told struct {
 	config *gate.Config
-	at     time.Time
 	event  gate.Outcome // nil = the call passed
-	// Of a call that passed:
-	startedAt    time.Time
-	retry, probe bool
-	again        bool // the permit went out once more in that instant
+	pass   gate.Pass    // of any event its instant
 }
 
 // draft is a swap: being prepared, or under way.
@@ -77,10 +73,12 @@ type permit struct {
 	booth  *booth
 	retry  bool // counted among the retries
 	probe  bool
-	carved bool // by the swap under way: not ours before it is done
-	// startAt and lateAt bound the start where starts are paced; zero = any time.
-	startAt, lateAt time.Time
+	carved bool  // by the swap under way: not ours before it is done
+	slot   *slot // where starts are paced; nil = any time
 }
+
+// slot bounds a start: not before the one, and before the other.
+type slot struct{ startAt, lateAt time.Time }
 
 func newBooth(target string) *booth {
 	h := fnv.New64a()
@@ -119,14 +117,10 @@ func (b *booth) refold(seed uint64) {
 // apply folds what was told into the state.
 func (b *booth) apply(e *told, seed uint64) {
 	if e.event != nil {
-		e.config.Apply(&b.state, e.event, e.at, b.draw(seed, &b.state))
+		e.config.Apply(&b.state, e.event, e.pass.At.Time(), b.draw(seed, &b.state))
 		return
 	}
-	done := gate.Done{OK: true, Retry: e.retry, Probe: e.probe, StartedAt: e.startedAt}
-	e.config.Passed(&b.state, &done, e.at)
-	if e.again {
-		e.config.Apply(&b.state, gate.Again{}, e.at, 0)
-	}
+	e.config.Passed(&b.state, &e.pass)
 }
 
 // forget lets refusals be asked for again: something has changed.
@@ -137,6 +131,11 @@ func (b *booth) tell(e told, seed uint64) {
 	b.events = append(b.events, e)
 	b.apply(&e, seed)
 	b.forget()
+}
+
+// tellOf notes an outcome that is more than a call that passed.
+func (b *booth) tellOf(o gate.Outcome, config *gate.Config, at time.Time, seed uint64) {
+	b.tell(told{config: config, event: o, pass: gate.Pass{At: gate.InstantOf(at)}}, seed)
 }
 
 // roomAfter reports whether the gate would have room for a start by a permit
@@ -190,7 +189,7 @@ func (b *booth) carve(config *gate.Config, retry bool, now time.Time, seed uint6
 	d.firsts, d.retries, d.probe = d.firsts+grant.Firsts, d.retries+grant.Retries, d.probe || grant.Probe
 	p := permit{booth: b, retry: retry, probe: grant.Probe, carved: true}
 	if grant.Every > 0 {
-		p.startAt, p.lateAt = grant.StartAt, grant.StartAt.Add(grant.Every)
+		p.slot = &slot{startAt: grant.StartAt, lateAt: grant.StartAt.Add(grant.Every)}
 	}
 	return p, gate.Verdict{Admit: true}
 }
@@ -234,14 +233,15 @@ func (b *booth) putBack(p permit) {
 
 // ended takes a permit back with the outcome of its start. If keep is set, it
 // stays in hand for the next one.
-func (b *booth) ended(p permit, config *gate.Config, done gate.Done, at time.Time, keep bool, seed uint64) {
-	done.Retry, done.Probe = p.retry, p.probe
+func (b *booth) ended(p *permit, config *gate.Config, done *gate.Done, at time.Time, keep bool, seed uint64) {
 	if done.OK {
-		b.tell(told{config: config, at: at, startedAt: done.StartedAt, retry: done.Retry, probe: done.Probe, again: keep}, seed)
+		b.tell(told{config: config, pass: gate.Pass{
+			At: gate.InstantOf(at), StartedAt: gate.InstantOf(done.StartedAt), Retry: p.retry, Probe: p.probe, Again: keep,
+		}}, seed)
 	} else {
-		b.tell(told{config: config, at: at, event: done}, seed)
+		b.tellOf(*done, config, at, seed)
 		if keep {
-			b.tell(told{config: config, at: at, event: gate.Again{}}, seed)
+			b.tellOf(gate.Again{}, config, at, seed)
 		}
 	}
 	if keep {
@@ -252,7 +252,7 @@ func (b *booth) ended(p permit, config *gate.Config, done gate.Done, at time.Tim
 }
 
 // lose counts a permit out; kept ones stay, as those of first attempts.
-func (b *booth) lose(p permit, keep bool) {
+func (b *booth) lose(p *permit, keep bool) {
 	if p.retry {
 		b.retries--
 	} else {
@@ -266,8 +266,8 @@ func (b *booth) lose(p permit, keep bool) {
 
 // drop gives a permit back of which no use was made.
 func (b *booth) drop(p permit, config *gate.Config, at time.Time, seed uint64) {
-	b.tell(told{config: config, at: at, event: gate.Abandon{Retry: p.retry, Probe: p.probe, Unused: true}}, seed)
-	b.lose(p, false)
+	b.tellOf(gate.Abandon{Retry: p.retry, Probe: p.probe, Unused: true}, config, at, seed)
+	b.lose(&p, false)
 	b.urgent = true
 }
 

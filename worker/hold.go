@@ -352,10 +352,10 @@ func (l *loop) expiresAt(r *run, now time.Time) time.Time {
 		return time.Time{}
 	}
 	s := &r.entry.track.booths[0].state
-	if s.HeldBetween(now, now.Add(time.Microsecond), r.entry.item.Retry) == 0 {
+	if s.HeldBetween(now, now.Add(time.Microsecond), r.entry.retry) == 0 {
 		return time.Time{}
 	}
-	return now.Add(p.MaxHold - r.job.History.Held - s.HeldBetween(r.job.DueAt, now, r.entry.item.Retry))
+	return now.Add(p.MaxHold - r.job.History.Held - s.HeldBetween(r.job.DueAt, now, r.entry.retry))
 }
 
 // expire fails or parks it when its time is over, and reports whether it did.

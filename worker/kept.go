@@ -53,7 +53,7 @@ func (l *loop) await(j *job.Job, last *entry) {
 	r := l.newRun(j, l.routeOf(j))
 	l.leases.put(r)
 	if last != nil {
-		r.entry = &entry{track: last.track, onFloor: last.onFloor, counted: last.counted, stays: true}
+		r.entry = &entry{track: last.track, onFloor: last.onFloor, place: last.place, stays: true}
 	}
 	l.unbegun(r, j.DueAt)
 }
@@ -117,7 +117,7 @@ func (l *loop) resumeLane(t *turn, r *run, now time.Time) bool {
 	}
 	p.kept, p.arrivedAt = true, now
 	p.track = l.lanes.trackOf(&r.job, r.policy)
-	p.item = itemOf(r)
+	p.retry = store.Retrying(r.job.History)
 	switch {
 	case l.admission(r, now, true).Admit:
 		l.reserve(r)
@@ -140,7 +140,7 @@ func (l *loop) keptFirst(p *pace, now time.Time) bool {
 // vacate frees the place on the floor of lanes of a run that leaves.
 func (l *loop) vacate(r *run) {
 	if p := r.entry; p != nil && p.onFloor && r.process == l.process {
-		l.lanes.floor.Ended(p.counted)
+		l.lanes.floor.Ended(p.place)
 		p.onFloor = false
 	}
 }
@@ -201,7 +201,7 @@ func (l *loop) nextKept(now time.Time) time.Time {
 		if r.beginAt.After(now) {
 			at = earlier(at, r.beginAt)
 		} else if p := r.entry; p != nil && p.kept {
-			if rest := p.track.rest[kindOf(p.item.Retry)]; rest.set && rest.verdict.Until.After(now) {
+			if rest := p.track.rest[kindOf(p.retry)]; rest.set && rest.verdict.Until.After(now) {
 				at = earlier(at, rest.verdict.Until)
 			}
 			if over := l.expiresAt(r, now); over.After(now) {

@@ -20,7 +20,7 @@ func (l *loop) release(t *turn, now time.Time) {
 		var held [2]bool
 		overdue, ours := false, false
 		for _, r := range slices.Clone(n.runs) {
-			k := kindOf(r.entry.item.Retry)
+			k := kindOf(r.entry.retry)
 			if r.entry.stays {
 				l.expire(r, now)
 				continue
@@ -60,7 +60,7 @@ func (l *loop) releaseSuspects(t *turn, now time.Time) {
 		if r.entry == nil {
 			return false
 		}
-		n, k := r.entry.track, kindOf(r.entry.item.Retry)
+		n, k := r.entry.track, kindOf(r.entry.retry)
 		if !n.shut(k, now.Add(grantLife)) {
 			return false
 		}
@@ -193,7 +193,7 @@ func (l *loop) claimOf(n *track, free int, flowing bool, now time.Time) (limit, 
 // admitSuspect asks for the permits of a suspect, which no floor knows.
 func (l *loop) admitSuspect(r *run, now time.Time) bool {
 	r.entry = &entry{track: l.lanes.trackOf(&r.job, r.policy), arrivedAt: now}
-	r.entry.item = itemOf(r)
+	r.entry.retry = store.Retrying(r.job.History)
 	return l.admission(r, now, true).Admit
 }
 

@@ -79,15 +79,15 @@ type refusal struct {
 
 // entry is what a run of a lane carries.
 type entry struct {
-	item      dispatch.Item
+	retry     bool // it has started before
 	track     *track
 	permits   [2]permit
-	held      int           // permits in hand, those of the swap under way too
-	onFloor   bool          // the floor counts it as running
-	counted   dispatch.Item // as which it does
-	kept      bool          // it waits, or waited, in a slot of its own and not on the floor
-	reserved  bool          // a slot is kept for it
-	stays     bool          // a strict queue's: it waits here, whatever holds it
+	held      int            // permits in hand, those of the swap under way too
+	onFloor   bool           // the floor counts it as running
+	place     dispatch.Place // as which it does
+	kept      bool           // it waits, or waited, in a slot of its own and not on the floor
+	reserved  bool           // a slot is kept for it
+	stays     bool           // a strict queue's: it waits here, whatever holds it
 	arrivedAt time.Time
 	heldFor   time.Duration
 	heldBy    string
@@ -193,7 +193,7 @@ func (l *loop) lineUp(r *run, now time.Time) {
 		l.enter(r, now)
 	}
 	p := r.entry
-	p.item = itemOf(r)
+	p.retry = store.Retrying(r.job.History)
 	p.track.runs, p.track.pace = append(p.track.runs, r), r.pace
 	if la.lined == 0 || p.arrivedAt.Before(la.oldestAt) {
 		la.oldestAt = p.arrivedAt
@@ -201,9 +201,9 @@ func (l *loop) lineUp(r *run, now time.Time) {
 	la.lined++
 	la.staying = la.staying || p.stays
 	for _, b := range p.track.booths {
-		b.waiting[kindOf(p.item.Retry)]++
+		b.waiting[kindOf(p.retry)]++
 	}
-	la.floor.Add(p.item)
+	la.floor.Add(itemOf(r))
 }
 
 // enter gives a run what it carries as one of a lane.
@@ -225,9 +225,14 @@ func (l *loop) newEntry() *entry {
 
 func itemOf(r *run) dispatch.Item {
 	return dispatch.Item{
-		ID: r.job.Seq, Target: r.entry.track.target, Policy: r.policy.Name, Retry: store.Retrying(r.job.History),
+		ID: r.job.Seq, Target: r.entry.track.target, Policy: r.policy.Name, Retry: r.entry.retry,
 		Priority: r.job.Priority, DueAt: r.job.DueAt,
 	}
+}
+
+// place is what the floor counts of a run while it runs.
+func (r *run) place() dispatch.Place {
+	return dispatch.Place{Policy: r.policy.Name, Retry: r.entry.retry}
 }
 
 // unline takes a run out of its line; false if it is not in one.
@@ -244,9 +249,9 @@ func (l *loop) unline(r *run) bool {
 	}
 	l.lanes.lined--
 	for _, b := range n.booths {
-		b.waiting[kindOf(r.entry.item.Retry)]--
+		b.waiting[kindOf(r.entry.retry)]--
 	}
-	l.lanes.floor.Remove(r.entry.item.ID)
+	l.lanes.floor.Remove(r.job.Seq)
 	return true
 }
 

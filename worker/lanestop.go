@@ -31,7 +31,9 @@ func (l *loop) nextLane(now time.Time) time.Time {
 	}
 	for _, r := range la.paced {
 		for _, got := range r.entry.permits[:r.entry.held] {
-			soonest(got.startAt)
+			if got.slot != nil {
+				soonest(got.slot.startAt)
+			}
 		}
 	}
 	soonest(l.nextImpatient(now))

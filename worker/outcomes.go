@@ -17,13 +17,13 @@ func (l *loop) noteHeld(r *run, now time.Time) {
 		return
 	}
 	b := p.track.booths[0]
-	p.heldFor = b.state.HeldBetween(r.job.DueAt, now, p.item.Retry)
+	p.heldFor = b.state.HeldBetween(r.job.DueAt, now, p.retry)
 	p.heldBy = ""
 	if p.heldFor <= 0 {
 		return
 	}
 	switch all := b.state.HeldBetween(r.job.DueAt, now, false); {
-	case all < p.heldFor && p.item.Retry:
+	case all < p.heldFor && p.retry:
 		p.heldBy = gate.HeldBudget.String()
 	case !b.state.PauseUntil.Time().Before(r.job.DueAt) && b.state.Trips == 0 && !p.permits[0].probe:
 		p.heldBy = gate.HeldRetryAfter.String()
@@ -73,7 +73,8 @@ func (l *loop) endLane(r *run, now time.Time) {
 		l.vacate(r)
 	}
 	done := r.doneOf()
-	for _, got := range p.permits[:p.held] {
+	for i := range p.permits[:p.held] {
+		got := &p.permits[i]
 		b := got.booth
 		config := la.configAt(b, r)
 		outcome := done
@@ -82,7 +83,7 @@ func (l *loop) endLane(r *run, now time.Time) {
 		}
 		outcome.Retry, outcome.Probe = got.retry, got.probe
 		keep := l.phase == working && !r.holds && b.reusable(config, outcome, now)
-		b.ended(got, config, outcome, r.endedAt, keep, l.config.Seed)
+		b.ended(got, config, &outcome, r.endedAt, keep, l.config.Seed)
 		l.wakeAt(b)
 	}
 	p.held = 0

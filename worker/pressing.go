@@ -135,7 +135,7 @@ func (l *loop) plenty(now time.Time) bool {
 // carves reports whether what waits in the line needs a turn to get its
 // permits, and nothing else.
 func (n *track) carves() bool {
-	return !n.rest[kindOf(n.runs[0].entry.item.Retry)].set &&
+	return !n.rest[kindOf(n.runs[0].entry.retry)].set &&
 		!slices.ContainsFunc(n.booths, func(b *booth) bool { return b.sent != nil || b.ghost != nil })
 }
 
