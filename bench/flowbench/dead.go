@@ -18,9 +18,11 @@ const (
 	deadSlots   = 200
 	deadTimeout = 200 * time.Millisecond
 	trickleStep = 5 * time.Millisecond
-	// warm starts of the trickle do not count: connections and statements are
-	// made then.
-	warm = 50
+	// warm starts of the trickle, those of its first half second, do not count:
+	// connections and statements are made then, and the first calls of the dead
+	// target, before any of them has timed out, have all slots that its policy
+	// allows.
+	warm = 100
 )
 
 // deadPart measures how late the jobs of a healthy target start, alone and
