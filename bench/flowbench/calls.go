@@ -15,15 +15,23 @@ import (
 // callSlots is how many calls are under way at once.
 const callSlots = 400
 
-// callsPart drains jobs that call an HTTP server on loopback once, plain and
-// over 100 targets: the least that work with a target does.
-func callsPart(ctx context.Context, b *bench, d database, swapped bool) (base, with measured, err error) {
+// calling drains jobs that call an HTTP server on loopback once, plain and over so
+// many targets: the least that work with a target does.
+func calling(targets int) func(context.Context, *bench, database, bool) (measured, measured, error) {
+	return func(ctx context.Context, b *bench, d database, swapped bool) (measured, measured, error) {
+		call, leave := caller()
+		defer leave()
+		how := drain{jobs: b.plan.calls, slots: callSlots, policies: []policy.Policy{plain(), aimed()}, handle: call}
+		return bothWays(ctx, d, targets, how, swapped)
+	}
+}
+
+// caller returns a handler that calls a server of this process once.
+func caller() (handle func(context.Context, *ebb.Task) error, leave func()) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
-	defer server.Close()
 	transport := &http.Transport{MaxIdleConns: callSlots, MaxIdleConnsPerHost: callSlots}
-	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
-	handle := func(ctx context.Context, _ *ebb.Task) error {
+	handle = func(ctx context.Context, _ *ebb.Task) error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, http.NoBody)
 		if err != nil {
 			return err
@@ -38,6 +46,8 @@ func callsPart(ctx context.Context, b *bench, d database, swapped bool) (base, w
 		}
 		return err
 	}
-	how := drain{jobs: b.plan.calls, slots: callSlots, policies: []policy.Policy{plain(), aimed()}, handle: handle}
-	return bothWays(ctx, d, 100, how, swapped)
+	return handle, func() {
+		transport.CloseIdleConnections()
+		server.Close()
+	}
 }

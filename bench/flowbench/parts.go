@@ -42,7 +42,11 @@ var parts = []part{
 	},
 	{
 		name: "calls", what: "limits over 100 targets, each job one call on loopback", unit: "jobs/s",
-		baseName: "plain", withName: "100 targets", measure: callsPart,
+		baseName: "plain", withName: "100 targets", measure: calling(100),
+	},
+	{
+		name: "manycalls", what: "limits over 1,000 targets, each job one call on loopback", unit: "jobs/s",
+		baseName: "plain", withName: "1,000 targets", measure: calling(1000),
 	},
 	{
 		name: "forty", what: "one target, limit 40, 10 ms each, and 40 plain workers", unit: "jobs/s",
