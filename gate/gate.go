@@ -150,7 +150,6 @@ func (c *Config) Apply(s *State, o Outcome, now time.Time, draw float64) {
 // Pass is the end of a call that passed, as most do: Done and Again in little, for
 // those who remember many.
 type Pass struct {
-	At        Instant
 	StartedAt Instant // as in Done
 	Retry     bool
 	Probe     bool
@@ -159,14 +158,8 @@ type Pass struct {
 
 // Passed is Apply for the end of a call that passed: no draw decides anything then,
 // and nothing is made on the way.
-func (c *Config) Passed(s *State, p *Pass) {
-	at := s.tickAt(p.At)
-	s.remember(at)
-	s.release(p.Retry)
-	c.learn(s, passed, at)
-	c.settle(s, p.Probe, passed, at, 0)
-	c.repay(s, p.Retry, p.StartedAt, passed, at)
-	s.review(at)
+func (c *Config) Passed(s *State, p *Pass, now Instant) {
+	c.fold(s, p, passed, 0, 0, s.tickAt(now), 0)
 	if p.Again {
 		s.take(false)
 	}
@@ -214,24 +207,29 @@ func step(c *Config, s *State, e Event, now time.Time, draw float64) Verdict {
 }
 
 func done(c *Config, s *State, e *Done, at Instant, draw float64) {
-	s.remember(at)
-	s.release(e.Retry)
-	wish := span(0)
-	if !e.OK {
-		wish = c.retryAfter(e.Failure.RetryAfter)
-	}
-	s.pause(at, wish)
-	s.pause(at, spanOf(e.Pause))
-	r := neither
+	wish, r := span(0), neither
 	switch {
 	case e.OK:
 		r = passed
 	case e.Failure.Blame == failure.BlameTarget:
 		r = failed
 	}
+	if !e.OK {
+		wish = c.retryAfter(e.Failure.RetryAfter)
+	}
+	end := Pass{StartedAt: InstantOf(e.StartedAt), Retry: e.Retry, Probe: e.Probe}
+	c.fold(s, &end, r, wish, spanOf(e.Pause), at, draw)
+}
+
+// fold is the end of a call: the permit comes back, the target is paused as long as
+// it wished or as was ordered, and the result counts.
+func (c *Config) fold(s *State, end *Pass, r result, wish, pause span, at Instant, draw float64) {
+	s.remember(at)
+	s.release(end.Retry)
+	s.pause(at, max(wish, pause))
 	c.learn(s, r, at)
-	c.settle(s, e.Probe, r, at, draw)
-	c.repay(s, e.Retry, InstantOf(e.StartedAt), r, at)
+	c.settle(s, end.Probe, r, at, draw)
+	c.repay(s, end.Retry, end.StartedAt, r, at)
 	if wish > 0 {
 		c.ease(s, at)
 	}

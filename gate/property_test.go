@@ -90,14 +90,14 @@ func (w *world) step(e gate.Event) gate.Verdict {
 
 // pass folds in little what has just been folded by a step.
 func (w *world) pass(before gate.State, done gate.Done) {
-	end := gate.Pass{At: gate.InstantOf(w.now), StartedAt: gate.InstantOf(done.StartedAt), Retry: done.Retry, Probe: done.Probe}
+	at, end := gate.InstantOf(w.now), gate.Pass{StartedAt: gate.InstantOf(done.StartedAt), Retry: done.Retry, Probe: done.Probe}
 	passed := before
-	if w.c.Passed(&passed, &end); passed != w.s {
+	if w.c.Passed(&passed, &end, at); passed != w.s {
 		w.Fatalf("a call that passed leaves %+v in little and %+v by a step", passed, w.s)
 	}
 	again, _ := gate.Step(w.c, w.s, gate.Again{}, w.now, w.draw())
 	passed, end.Again = before, true
-	if w.c.Passed(&passed, &end); passed != again {
+	if w.c.Passed(&passed, &end, at); passed != again {
 		w.Fatalf("a call that passed and went out again leaves %+v in little and %+v by two steps", passed, again)
 	}
 }

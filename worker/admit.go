@@ -175,7 +175,7 @@ func (l *loop) seat(r *run, now time.Time) bool {
 		return false
 	}
 	r.entry.track.pace = r.pace
-	r.entry.onFloor, r.entry.place = true, r.place()
+	r.entry.onFloor, r.entry.place = true, item.Place()
 	l.reserve(r)
 	l.startLane(r, now, true)
 	return true
@@ -194,7 +194,8 @@ func (la *lanes) owing(slots int) int {
 // choose takes a run out of its track: the floor gave it the next slot.
 func (l *loop) choose(r *run) {
 	l.unline(r)
-	r.entry.onFloor, r.entry.place = true, r.place()
+	item := itemOf(r)
+	r.entry.onFloor, r.entry.place = true, item.Place()
 	l.reserve(r)
 }
 

@@ -54,8 +54,9 @@ type booth struct {
 // half a second of them is remembered: those are told in little.
 type told struct {
 	config *gate.Config
+	at     gate.Instant
 	event  gate.Outcome // nil = the call passed
-	pass   gate.Pass    // of any event its instant
+	pass   gate.Pass    // then
 }
 
 // draft is a swap: being prepared, or under way.
@@ -117,10 +118,10 @@ func (b *booth) refold(seed uint64) {
 // apply folds what was told into the state.
 func (b *booth) apply(e *told, seed uint64) {
 	if e.event != nil {
-		e.config.Apply(&b.state, e.event, e.pass.At.Time(), b.draw(seed, &b.state))
+		e.config.Apply(&b.state, e.event, e.at.Time(), b.draw(seed, &b.state))
 		return
 	}
-	e.config.Passed(&b.state, &e.pass)
+	e.config.Passed(&b.state, &e.pass, e.at)
 }
 
 // forget lets refusals be asked for again: something has changed.
@@ -135,7 +136,7 @@ func (b *booth) tell(e told, seed uint64) {
 
 // tellOf notes an outcome that is more than a call that passed.
 func (b *booth) tellOf(o gate.Outcome, config *gate.Config, at time.Time, seed uint64) {
-	b.tell(told{config: config, event: o, pass: gate.Pass{At: gate.InstantOf(at)}}, seed)
+	b.tell(told{config: config, at: gate.InstantOf(at), event: o}, seed)
 }
 
 // roomAfter reports whether the gate would have room for a start by a permit
@@ -235,8 +236,8 @@ func (b *booth) putBack(p permit) {
 // stays in hand for the next one.
 func (b *booth) ended(p *permit, config *gate.Config, done *gate.Done, at time.Time, keep bool, seed uint64) {
 	if done.OK {
-		b.tell(told{config: config, pass: gate.Pass{
-			At: gate.InstantOf(at), StartedAt: gate.InstantOf(done.StartedAt), Retry: p.retry, Probe: p.probe, Again: keep,
+		b.tell(told{config: config, at: gate.InstantOf(at), pass: gate.Pass{
+			StartedAt: gate.InstantOf(done.StartedAt), Retry: p.retry, Probe: p.probe, Again: keep,
 		}}, seed)
 	} else {
 		b.tellOf(*done, config, at, seed)

@@ -230,11 +230,6 @@ func itemOf(r *run) dispatch.Item {
 	}
 }
 
-// place is what the floor counts of a run while it runs.
-func (r *run) place() dispatch.Place {
-	return dispatch.Place{Policy: r.policy.Name, Retry: r.entry.retry}
-}
-
 // unline takes a run out of its line; false if it is not in one.
 func (l *loop) unline(r *run) bool {
 	n := r.entry.track
