@@ -141,8 +141,15 @@ func byProcess(g Grant, process int64) int {
 }
 
 // UnknownGates leaves out of the gates that a turn is answered with those that
-// the caller knows as they are. A lost swap is always told.
+// the caller knows as they are.
 func UnknownGates(t *Turn, swapped []bool, gates []Gate) []Gate {
+	known := KnownGates(t, swapped)
+	return slices.DeleteFunc(gates, func(g Gate) bool { return g.Version > 0 && known[g.Target] == g.Version })
+}
+
+// KnownGates are the versions of the gates that the caller of a turn knows: if one
+// still has it, the answer leaves it out. A lost swap is always told.
+func KnownGates(t *Turn, swapped []bool) map[string]int64 {
 	known := make(map[string]int64, len(t.Lanes))
 	for i := range t.Lanes {
 		if c := &t.Lanes[i]; c.Known > 0 {
@@ -154,5 +161,5 @@ func UnknownGates(t *Turn, swapped []bool, gates []Gate) []Gate {
 			delete(known, t.Swaps[i].Target)
 		}
 	}
-	return slices.DeleteFunc(gates, func(g Gate) bool { return g.Version > 0 && known[g.Target] == g.Version })
+	return known
 }

@@ -208,7 +208,7 @@ func TestADiscoveryBeginsAtTheMark(t *testing.T) {
 		l.marks.every = time.Hour
 		l.lookBehind(t.Context(), looks)
 	}
-	if len(l.marks.in(job.DefaultQueue)) != 0 {
+	if l.marks.marked() != 0 {
 		t.Fatal("a mark that nobody uses stays")
 	}
 	due()

@@ -14,7 +14,7 @@ import (
 // part has of them becomes one, a few thousand in a transaction. Discoveries skip
 // those that are being gathered, and find the rest.
 const (
-	mostLooks    = 20_000
+	mostLooks    = 5_000
 	gatherAtOnce = 5_000
 )
 

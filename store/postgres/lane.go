@@ -18,6 +18,7 @@ type laneClaiming struct {
 	place int64      // among the claims of its statement
 	from  mark       // where a claim by name began
 	mixed bool       // its lane was found to have another part too
+	ends  int64      // marks ended before a discovery began
 }
 
 // laneTaken is what was taken from lanes by claims that go together.
@@ -176,8 +177,8 @@ func (w *turning) discover(c *laneClaiming) {
 		w.process, nullable(w.now), c.Kinds, c.Queue, bounded(c.Lanes), bounded(c.Firsts), bounded(c.Retries), bounded(c.Limit),
 		w.store.gathers.most,
 	}
-	args = append(args, w.marked(c.Queue)...)
-	taken := &laneTaken{}
+	args = append(args, w.marked(c)...)
+	taken, left := &laneTaken{}, make(map[string]bool)
 	c.taken = taken
 	w.query("discover", args, func(r *row) error {
 		if w.crowded = r.flag() || w.crowded; r.absent() {
@@ -190,9 +191,9 @@ func (w *turning) discover(c *laneClaiming) {
 		if _, err := w.leased(r, taken, min(c.Limit, 8)); err != nil {
 			return err
 		}
-		lane := store.LaneName{Queue: c.Queue, Target: taken.lanes[len(taken.lanes)-1]}
-		if r.flag() && !slices.Contains(taken.left, lane) {
-			taken.left = append(taken.left, lane)
+		if lane := taken.lanes[len(taken.lanes)-1]; r.flag() && !left[lane] {
+			left[lane] = true
+			taken.left = append(taken.left, store.LaneName{Queue: c.Queue, Target: lane})
 		}
 		return nil
 	})
@@ -200,11 +201,13 @@ func (w *turning) discover(c *laneClaiming) {
 
 // marked are the parameters that say which lanes of a queue this process claims
 // by name, and from where on.
-func (w *turning) marked(queue string) []any {
+func (w *turning) marked(c *laneClaiming) []any {
 	var p places
 	var served []bool
 	if w.now.IsZero() {
-		for name, m := range w.store.marks.in(queue) {
+		var marked map[laneName]mark
+		marked, c.ends = w.store.marks.in(c.Queue)
+		for name, m := range marked {
 			p.add(name, m)
 			served = append(served, m.served())
 		}
@@ -349,7 +352,7 @@ func (w *turning) mark() {
 			continue
 		}
 		if c.Target == "" {
-			w.store.marks.discovered(c.taken.jobs)
+			w.store.marks.discovered(c.taken.jobs, c.taken.left, c.ends)
 			continue
 		}
 		from, _ := slices.BinarySearch(c.taken.places, c.place)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -141,6 +142,18 @@ func (m *marks) move(name laneName, from mark, jobs []job.Job, most int, mixed b
 		delete(m.lanes, name)
 		return
 	}
+	from.mixed = from.mixed || mixed
+	if late := (place{due: now.Add(-behind), seq: math.MaxInt64}); m.moveTo(name, from, jobs, most) && len(jobs) < most {
+		if next := m.lanes[name]; late.compare(next.at) < 0 {
+			next.at = late
+			m.lanes[name] = next
+		}
+	}
+}
+
+// moveTo puts a lane's mark behind the jobs that were taken, if they are of one
+// part.
+func (m *marks) moveTo(name laneName, from mark, jobs []job.Job, most int) bool {
 	next := from
 	if len(jobs) > 0 {
 		last := &jobs[len(jobs)-1]
@@ -149,20 +162,18 @@ func (m *marks) move(name laneName, from mark, jobs []job.Job, most int, mixed b
 	for i := range jobs {
 		if j := &jobs[i]; j.Kind != next.kind || j.Priority != next.priority || store.Retrying(j.History) {
 			delete(m.lanes, name)
-			return
+			return false
 		}
-	}
-	if late := (place{due: now.Add(-behind), seq: math.MaxInt64}); len(jobs) < most && late.compare(next.at) < 0 {
-		next.at = late
 	}
 	if len(m.lanes) == 0 {
 		m.lanes, m.lookedAt, m.walkedAt = map[laneName]mark{}, time.Now(), time.Now()
 	}
-	next.mixed, next.used, next.fullAt = from.mixed || mixed, true, time.Time{}
+	next.used, next.fullAt = true, time.Time{}
 	if len(jobs) >= most {
 		next.fullAt = time.Now()
 	}
 	m.lanes[name] = next
+	return true
 }
 
 // end ends the mark of a lane: its next claim begins at the start.
@@ -173,29 +184,49 @@ func (m *marks) end(name laneName) {
 	}
 }
 
-// discovered ends marks that a discovered job stands behind: more of them may.
-func (m *marks) discovered(jobs []job.Job) {
+// discovered ends marks that a discovered job stands behind: more of them may. A
+// lane that has no mark gets one where the discovery has come to, if that left due
+// work: whoever has what it found goes on from there, by name, and the looks that
+// it did not take away, of which there may be many, need not be followed at once.
+// ends is what in returned when the discovery began: if any was ended since, what
+// came back may stand before what it found.
+func (m *marks) discovered(jobs []job.Job, left []store.LaneName, ends int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i := range jobs {
-		at, name := place{due: jobs[i].DueAt, seq: jobs[i].Seq}, laneOf(&jobs[i])
-		if last := m.lanes[name]; last.kind != "" && at.compare(last.at) <= 0 {
+	more := make(map[laneName]bool, len(left))
+	for _, lane := range left {
+		more[laneName{lane.Queue, lane.Target}] = true
+	}
+	unended := m.ends == ends
+	for len(jobs) > 0 {
+		name, n := laneOf(&jobs[0]), 1
+		for n < len(jobs) && laneOf(&jobs[n]) == name {
+			n++
+		}
+		found, last := jobs[:n], m.lanes[name]
+		jobs = jobs[n:]
+		stands := func(j job.Job) bool { return place{due: j.DueAt, seq: j.Seq}.compare(last.at) <= 0 }
+		switch {
+		case last.kind == "" && unended && more[name]:
+			m.moveTo(name, mark{after: last.after}, found, len(found))
+		case last.kind != "" && slices.ContainsFunc(found, stands):
 			m.end(name)
 		}
 	}
 }
 
-// in returns the marks of a queue's lanes, mostMarks of them at most.
-func (m *marks) in(queue string) map[laneName]mark {
+// in returns the marks of a queue's lanes, mostMarks of them at most, and how many
+// were ended so far.
+func (m *marks) in(queue string) (marked map[laneName]mark, ends int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	marked := map[laneName]mark{}
+	marked = map[laneName]mark{}
 	for name, last := range m.lanes {
 		if name.queue == queue && last.kind != "" && len(marked) < mostMarks {
 			marked[name] = last
 		}
 	}
-	return marked
+	return marked, m.ends
 }
 
 // behind begins a look behind the marks, if it is time for one: looks may take one
@@ -253,10 +284,11 @@ func (m *marks) looked(looks map[laneName]glance, found []laneName, took time.Du
 	}
 }
 
-// clear ends all.
+// clear ends all, and those that discoveries under way would make.
 func (m *marks) clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.ends++
 	for name := range m.lanes {
 		m.end(name)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/store"
 )
 
 var shopLane = laneName{job.DefaultQueue, shop}
@@ -29,6 +30,12 @@ func elapse(d time.Duration) { <-time.After(d) }
 func (m *marks) alone() bool {
 	at := m.of(shopLane)
 	return at.alone()
+}
+
+// marked counts the marks.
+func (m *marks) marked() int {
+	all, _ := m.in(job.DefaultQueue)
+	return len(all)
 }
 
 // claimedTo moves the shop's mark to a job by a claim that found all.
@@ -62,14 +69,14 @@ func TestAMarkStaysAtTheEndOfABacklog(t *testing.T) {
 func TestAMarkThatWasEndedIsNotBroughtBack(t *testing.T) {
 	for name, end := range map[string]func(m *marks){
 		"by a look":      func(m *marks) { m.looked(nil, []laneName{shopLane}, 0, nil) },
-		"by a discovery": func(m *marks) { m.discovered(mails(1, 30)) },
+		"by a discovery": func(m *marks) { m.discovered(mails(1, 30), nil, m.ends) },
 		"with all":       func(m *marks) { m.clear() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := marks{every: time.Second}
 			m.claimedTo(10)
 			underWay := m.of(shopLane)
-			if m.discovered(mails(11, 30)); !m.alone() {
+			if m.discovered(mails(11, 30), nil, m.ends); !m.alone() {
 				t.Fatal("what a discovery took from after the mark ended it")
 			}
 			end(&m)
@@ -83,6 +90,38 @@ func TestAMarkThatWasEndedIsNotBroughtBack(t *testing.T) {
 			m.claimedTo(20)
 			if m.of(shopLane).at.seq != 20 {
 				t.Error("no claim marks the lane any more")
+			}
+		})
+	}
+}
+
+// TestADiscoveryMarksWhatItLeft: who has discovered a lane goes on from there, and
+// does not discover it again while it does.
+func TestADiscoveryMarksWhatItLeft(t *testing.T) {
+	left := []store.LaneName{{Queue: job.DefaultQueue, Target: shop}}
+	mixed := mails(1, 4)
+	mixed[1].Priority = 3
+	for name, tc := range map[string]struct {
+		jobs []job.Job
+		left []store.LaneName
+		end  func(m *marks) // while it is under way
+		want int64          // 0 = there is no mark
+	}{
+		"with more in it":        {mails(1, 4), left, nil, 3},
+		"nothing is left":        {mails(1, 4), nil, nil, 0},
+		"of two priorities":      {mixed, left, nil, 0},
+		"something was put back": {mails(1, 4), left, (*marks).clear, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := marks{every: time.Second}
+			_, ends := m.in(job.DefaultQueue)
+			if tc.end != nil {
+				tc.end(&m)
+			}
+			m.discovered(tc.jobs, tc.left, ends)
+			at := m.of(shopLane)
+			if at.at.seq != tc.want || at.served() != (tc.want > 0) {
+				t.Errorf("marked at %d, served %t; want %d", at.at.seq, at.served(), tc.want)
 			}
 		})
 	}
@@ -137,12 +176,12 @@ func TestLooksBehindMarksAreRare(t *testing.T) {
 		}
 		// Nobody uses the other one: it is forgotten when somebody has walked behind it.
 		looks = look(sweepShare*100*time.Millisecond, both, []laneName{other})
-		if m.looked(looks, nil, 100*time.Millisecond, errors.New("cut off")); len(m.in(job.DefaultQueue)) != 2 {
+		if m.looked(looks, nil, 100*time.Millisecond, errors.New("cut off")); m.marked() != 2 {
 			t.Fatal("a mark was forgotten although nobody walked behind it")
 		}
 		m.of(shopLane)
 		looks = look(sweepShare*100*time.Millisecond, both, []laneName{other})
-		if m.looked(looks, nil, time.Millisecond, nil); len(m.in(job.DefaultQueue)) != 1 {
+		if m.looked(looks, nil, time.Millisecond, nil); m.marked() != 1 {
 			t.Fatalf("marks that nobody uses stay: %v", m.lanes)
 		}
 		// One that is used meanwhile stays.

@@ -23,6 +23,9 @@ func (l *laning) discover(q *queueFacts, c *store.LaneClaim) error {
 		return err
 	}
 	d := &discovery{laning: l, asked: c, kinds: kinds, seen: map[string]bool{}}
+	if l.remembers {
+		l.store.serves.prune(l.now)
+	}
 	for more := true; more; {
 		if more, err = d.find(); err != nil {
 			return err
@@ -81,7 +84,7 @@ func (d *discovery) find() (more bool, err error) {
 }
 
 // candidates lists the lanes whose time has come, as many as are wanted, and
-// those before them that are shut or have no room.
+// those before them that are shut, have no room or are served by name.
 func (d *discovery) candidates() (next []*serving, closed []shut, err error) {
 	c := d.asked
 	rows, err := d.conn.open(d.ctx, "found", 0, []any{
@@ -100,6 +103,10 @@ func (d *discovery) candidates() (next []*serving, closed []shut, err error) {
 			continue
 		}
 		d.seen[target] = true
+		if d.remembers && d.store.serves.is(servedLane{d.process, c.Queue, target}, d.now) {
+			closed = append(closed, shut{target, d.instant().Add(store.LaneRest)})
+			continue
+		}
 		most := c.Limit
 		if gated := r[2] != nil; gated {
 			openAt, room := r.at(1), int(r.int(2))

@@ -43,10 +43,11 @@ func (a waiter) before(b waiter) bool {
 // laning is the lane claims of a turn.
 type laning struct {
 	*tx
-	process int64
-	handed  []*handed
-	targets map[string]bool // of which a job was claimed
-	left    []store.LaneName
+	process   int64
+	remembers bool // the turn is of the store's own time
+	handed    []*handed
+	targets   map[string]bool // of which a job was claimed
+	left      []store.LaneName
 }
 
 // all does the lane claims, in their order. Neighbours that name lanes of
@@ -98,11 +99,13 @@ func (l *laning) serve(q *queueFacts, claims []store.LaneClaim) error {
 	if err := l.openLanes(queue, lanes, nil); err != nil {
 		return err
 	}
-	for _, v := range lanes {
+	for i, v := range lanes {
 		if err := l.readLane(v, v.most); err != nil {
 			return err
 		}
-		v.take(len(v.picks))
+		if v.take(len(v.picks)); l.remembers {
+			l.store.serves.note(l.process, &claims[i], v.took, l.now)
+		}
 	}
 	if err := l.handOut(queue, lanes); err != nil {
 		return err

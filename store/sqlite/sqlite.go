@@ -70,10 +70,11 @@ type Store struct {
 	schema  fs.FS // of migrations
 
 	writing  line       // the right to write, in this process
-	writer   *conn      // guarded by writing, as the next three; nil = to be opened
+	writer   *conn      // guarded by writing, as the next four; nil = to be opened
 	claimed  int        // jobs that the last claim took: how many the next one makes room for
 	crowded  time.Time  // when another process was last met at the lock
 	released time.Time  // when the writer last let go of it
+	serves   serves     // lanes that are claimed by name
 	readers  chan *conn // idle connections and, as nil, those to be opened
 	takers   chan *conn // the same, for turns alone: no long list keeps them waiting
 	users    *sql.DB    // the handle of DB
@@ -115,7 +116,7 @@ func newStore(path string, options Options) (*Store, error) {
 	}
 	s := &Store{
 		path: path, options: options.withDefaults(), schema: schemaFiles,
-		closed: make(chan struct{}),
+		closed: make(chan struct{}), serves: serves{},
 	}
 	s.readers, s.takers = unopened(s.options.Readers), unopened(takers)
 	s.users = sql.OpenDB(connector{s})

@@ -82,7 +82,7 @@ func (t *tx) turn(turn *store.Turn) (answer store.Turned, lanes []*handed, err e
 
 // flow does what a turn asks of lanes and gates.
 func (t *tx) flow(turn *store.Turn, answer *store.Turned) ([]*handed, error) {
-	l := &laning{tx: t, process: turn.Process, targets: map[string]bool{}}
+	l := &laning{tx: t, process: turn.Process, remembers: turn.Now.IsZero(), targets: map[string]bool{}}
 	err := l.all(turn.Lanes)
 	if err != nil {
 		return nil, err
@@ -91,8 +91,11 @@ func (t *tx) flow(turn *store.Turn, answer *store.Turned) ([]*handed, error) {
 	if answer.Swapped, err = t.swaps(turn.Swaps, l.targets); err != nil || len(l.targets) == 0 {
 		return l.handed, err
 	}
-	gates, err := t.gates(t.ctx, slices.Sorted(maps.Keys(l.targets)))
-	answer.Gates = store.UnknownGates(turn, answer.Swapped, gates)
+	targets, err := t.changed(slices.Sorted(maps.Keys(l.targets)), store.KnownGates(turn, answer.Swapped))
+	if err != nil || len(targets) == 0 {
+		return l.handed, err
+	}
+	answer.Gates, err = t.gates(t.ctx, targets)
 	return l.handed, err
 }
 

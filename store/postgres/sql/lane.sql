@@ -303,7 +303,7 @@ parts AS MATERIALIZED (
      WHERE p.look_at <= (SELECT now FROM clock)
 ),
 bound AS MATERIALIZED (
-    SELECT greatest(16, 4 * $8::int / greatest(1, count(DISTINCT target)))::int AS most FROM parts WHERE again IS NULL
+    SELECT greatest(8, 4 * $8::int / greatest(1, count(DISTINCT target)))::int AS most FROM parts WHERE again IS NULL
 ),
 got AS MATERIALIZED (
     SELECT p.*, f.seqs, f.dues, bool_or(f.seqs IS NOT NULL) OVER (PARTITION BY target) AS found

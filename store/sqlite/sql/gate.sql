@@ -3,6 +3,10 @@
 SELECT t.key, version, state, grants, open_at, room, disabled, policy
   FROM json_each(?1) AS t CROSS JOIN ebb_gate AS g ON g.target = t.value
 
+-- name: gate_versions
+-- The same, their versions alone.
+SELECT t.key, version FROM json_each(?1) AS t CROSS JOIN ebb_gate AS g ON g.target = t.value
+
 -- name: gate_add
 INSERT INTO ebb_gate (target, version, open_at, room, grants, disabled, policy, state) VALUES (?1, 1, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT DO NOTHING
