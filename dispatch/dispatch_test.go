@@ -264,3 +264,42 @@ func TestLimitsOf(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
+
+// TestSeatBesideWhatWaits: who comes takes a slot at once where gates have
+// refused all that waits, and not where somebody would go before it, or with it in
+// turns.
+func TestSeatBesideWhatWaits(t *testing.T) {
+	later := born.Add(time.Second)
+	yes := func() dispatch.Answer { return dispatch.Answer{Admit: true} }
+	for name, tc := range map[string]struct {
+		target string
+		change func(f *dispatch.Floor)
+		now    time.Time
+		want   bool
+	}{
+		"all others were refused":       {target: "b", want: true},
+		"and have nobody to call":       {target: "", want: true},
+		"their time has come":           {target: "b", now: later},
+		"one was woken":                 {target: "b", change: func(f *dispatch.Floor) { f.Wake("a") }},
+		"another came":                  {target: "b", change: func(f *dispatch.Floor) { f.Add(dispatch.Item{ID: 2, Target: "c"}) }},
+		"plain work came":               {target: "b", change: func(f *dispatch.Floor) { f.Add(dispatch.Item{ID: 2}) }},
+		"its own target's wait":         {target: "a"},
+		"what waited has been given up": {target: "a", change: func(f *dispatch.Floor) { f.Remove(1) }, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := dispatch.New(9, born)
+			f.Add(dispatch.Item{ID: 1, Target: "a", Retry: true, DueAt: born})
+			f.Next(born, func(dispatch.Item) dispatch.Answer { return dispatch.Answer{Until: later} })
+			if tc.change != nil {
+				tc.change(f)
+			}
+			now := tc.now
+			if now.IsZero() {
+				now = born
+			}
+			if got, waits := f.Seat(&dispatch.Item{ID: 9, Target: tc.target, DueAt: born}, now, yes); got != tc.want || waits {
+				t.Errorf("seated %t, waits %t, want %t, false", got, waits, tc.want)
+			}
+		})
+	}
+}

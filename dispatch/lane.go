@@ -32,6 +32,9 @@ type lane struct {
 	shelves []*shelf // few: one a policy and kind
 }
 
+// waits reports whether something does; of a lane that is not there, nothing.
+func (l *lane) waits() bool { return l != nil && l.waiting > 0 }
+
 // shelf is the work of one kind and policy in a lane, in its order.
 type shelf struct {
 	lane    *lane

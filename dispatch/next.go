@@ -34,16 +34,42 @@ func (f *Floor) Next(now time.Time, admit func(Item) Answer) (Item, bool) {
 	}
 }
 
-// Seat starts an item that does not wait, as Add and Next would do where
-// nothing else waits: no turn is taken from anybody, and the item need not be
-// put in order. If it reports false, nothing has changed: Add the item then.
-func (f *Floor) Seat(i *Item, now time.Time, admit func() Answer) bool {
+// Seat starts an item that does not wait, as Add and Next would do where nobody
+// else may go and nothing waits in its lane: no turn is taken from anybody, and the
+// item need not be put in order. If the gate refuses it, it waits, set aside as Next
+// would. If Seat reports neither, nothing has changed: Add the item then.
+func (f *Floor) Seat(i *Item, now time.Time, admit func() Answer) (started, waits bool) {
 	k, a := f.kindOf(i), f.account(i.Policy)
-	if len(f.entries) > 0 || f.running >= f.slots || k == overdue || !a.open(k, f.slots, now) || !admit().Admit {
-		return false
+	if f.running >= f.slots || k == overdue || !a.open(k, f.slots, now) {
+		return false, false
+	}
+	if len(f.entries) > 0 && (!f.Resting(now) || f.laneOf(i.Target).waits()) {
+		return false, false
+	}
+	if answer := admit(); !answer.Admit {
+		f.Add(*i)
+		f.setAside(f.entries[i.ID].shelf, answer.Until)
+		return false, true
 	}
 	f.count(i, a, now)
 	f.plainHad = i.Target == ""
+	return true, false
+}
+
+// Resting reports whether nobody who waits would take a slot now: gates have
+// refused all of it, and neither time nor a wake has come since.
+func (f *Floor) Resting(now time.Time) bool {
+	if len(f.entries) == 0 {
+		return true
+	}
+	if f.plain.waits() || f.timers.len() > 0 && !f.timers.members[0].until.After(now) {
+		return false
+	}
+	for _, a := range f.listed {
+		if a.lines[0].len() > 0 || a.lines[1].len() > 0 {
+			return false
+		}
+	}
 	return true
 }
 

@@ -66,22 +66,20 @@ func (h *hall) add() {
 	h.forget()
 }
 
-// seat: an item that does not wait starts as it would if it did, where nothing
-// else waits; or not, and nothing has changed.
+// seat: an item that does not wait starts as it would if it did, or is refused as it
+// would be, where nobody else is asked; or not, and nothing has changed.
 func (h *hall) seat() {
 	i := h.item()
-	seated := h.f.Seat(&i, h.now, func() dispatch.Answer { return h.admit(i) })
-	if seated && len(h.m.waiting) > 0 {
-		h.Fatalf("%+v went before %v", i, h.m.waiting)
-	}
+	seated, waits := h.f.Seat(&i, h.now, func() dispatch.Answer { return h.admit(i) })
 	h.m.add(i)
 	h.forget()
-	if !seated {
+	if !seated && !waits {
 		h.f.Add(i)
 		return
 	}
-	if got, ok := h.m.next(h.now, h.admit); got != i || !ok {
-		h.Fatalf("seated %+v; want %+v, %t", i, got, ok)
+	h.asked = nil
+	if got, ok := h.m.next(h.now, h.admit); ok != seated || ok && got != i || !slices.Equal(h.asked, []int64{i.ID}) {
+		h.Fatalf("seated %t, waits %t: %+v; want %+v, %t (asked %v)", seated, waits, i, got, ok, h.asked)
 	}
 	h.forget()
 }

@@ -118,7 +118,7 @@ func (l *loop) serve(now time.Time, together bool) {
 	admit := func(i dispatch.Item) dispatch.Answer {
 		r = l.leases.of(i.ID)
 		answer := l.admission(r, now, false)
-		la.passing = la.passing || !answer.Admit && !r.entry.track.rest[kindOf(i.Retry)].set
+		la.passing = la.passing || l.mustCarve(r, answer)
 		return answer
 	}
 	for l.laneRoom(now) > la.owing(l.config.Concurrency) {
@@ -138,15 +138,15 @@ func (l *loop) serve(now time.Time, together bool) {
 }
 
 // seats returns how many of the jobs that come together may start without lining
-// up, if their permits are in hand: none where somebody waits. Where slots are
-// fewer than jobs, who has them is the floor's to say, unless it would make no
-// difference: then the first of them do, and the others line up.
+// up, if their permits are in hand: none where somebody waits for a slot. Where
+// slots are fewer than jobs, who has them is the floor's to say, unless it would
+// make no difference: then the first of them do, and the others line up.
 func (l *loop) seats(jobs []job.Job, now time.Time) int {
 	la := l.lanes
-	if la == nil || la.lined > 0 || len(la.waited) > 0 || la.passing || l.phase != working {
+	if la == nil || len(la.waited) > 0 || l.phase != working || !la.floor.Resting(now) {
 		return 0
 	}
-	if room := l.laneRoom(now); room >= len(jobs) || alike(jobs) {
+	if room := l.laneRoom(now) - la.owing(l.config.Concurrency); room >= len(jobs) || alike(jobs) {
 		return room
 	}
 	return 0
@@ -164,21 +164,39 @@ func alike(jobs []job.Job) bool {
 	return true
 }
 
-// seat starts a run that has just come, if it need not wait for anything.
-func (l *loop) seat(r *run, now time.Time) bool {
+// seat starts a run that has just come, if it need not wait for anything. Else it
+// lines up.
+func (l *loop) seat(r *run, now time.Time) {
 	la := l.lanes
 	l.enter(r, now)
 	r.entry.retry = store.Retrying(r.job.History)
 	item := itemOf(r)
-	admitted := la.floor.Seat(&item, now, func() dispatch.Answer { return l.admission(r, now, false) })
-	if !admitted {
-		return false
+	started, waits := la.floor.Seat(&item, now, func() dispatch.Answer {
+		answer := l.admission(r, now, false)
+		la.passing = la.passing || l.mustCarve(r, answer)
+		return answer
+	})
+	switch {
+	case waits:
+		l.stand(r)
+		return
+	case !started:
+		l.lineUp(r, now)
+		return
+	}
+	if la.passing {
+		la.passed++
 	}
 	r.entry.track.pace = r.pace
 	r.entry.onFloor, r.entry.place = true, item.Place()
 	l.reserve(r)
 	l.startLane(r, now, true)
-	return true
+}
+
+// mustCarve reports whether the run was refused for want of permits that a turn
+// must carve.
+func (l *loop) mustCarve(r *run, answer dispatch.Answer) bool {
+	return !answer.Admit && !r.entry.track.rest[kindOf(r.entry.retry)].set
 }
 
 // owing is how many slots are left to the next turn: one, when so much work

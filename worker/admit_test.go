@@ -5,16 +5,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ebbhq/ebb/dispatch"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/retry"
 )
 
 // TestSeats: what comes together need not line up where each finds a slot. Where
 // some do not, the first may start only if all are alike, and none if anybody
-// waits.
+// waits for a slot. Who waits for a permit, which only a turn can bring, holds
+// nobody up, until others have had all slots once.
 func TestSeats(t *testing.T) {
 	const slots, come = 100, 60
 	now := time.Now()
+	waiter := dispatch.Item{ID: 1, Target: "y", Policy: "default", DueAt: now}
+	refused := func(l *loop, _ []job.Job) {
+		l.lanes.floor.Add(waiter)
+		l.lanes.floor.Next(now, func(dispatch.Item) dispatch.Answer { return dispatch.Answer{} })
+	}
 	for name, tc := range map[string]struct {
 		busy   int // slots that are taken
 		change func(l *loop, jobs []job.Job)
@@ -28,7 +35,9 @@ func TestSeats(t *testing.T) {
 		"of two kinds":                   {41, func(_ *loop, jobs []job.Job) { jobs[9].Kind = "other" }, 0},
 		"of two policies":                {41, func(_ *loop, jobs []job.Job) { jobs[9].Policy = "other" }, 0},
 		"with a retry":                   {41, func(_ *loop, jobs []job.Job) { jobs[0].History = retry.History{FirstStartAt: now} }, 0},
-		"somebody waits":                 {0, func(l *loop, _ []job.Job) { l.lanes.lined = 1 }, 0},
+		"somebody waits":                 {0, func(l *loop, _ []job.Job) { l.lanes.floor.Add(waiter) }, 0},
+		"somebody waits for a permit":    {40, refused, 60},
+		"and all slots were had once":    {40, func(l *loop, jobs []job.Job) { refused(l, jobs); l.lanes.passing, l.lanes.passed = true, slots }, 59},
 		"on its way out":                 {0, func(l *loop, _ []job.Job) { l.phase = leaving }, 0},
 		"plain work waits too":           {0, func(l *loop, _ []job.Job) { l.limits.lanes[0].hungry = true }, 50},
 	} {

@@ -113,7 +113,7 @@ func (l *loop) claimNamed(t *turn, now time.Time) {
 	la := l.lanes
 	free, flowing, most := l.laneRoom(now), l.flowing(now), store.NoLimit
 	if la.busy() {
-		most = l.budget()
+		most = l.budget(flowing)
 	}
 	count, from, full := len(la.order), la.turn, false
 	la.turn++
@@ -132,7 +132,9 @@ func (l *loop) claimNamed(t *turn, now time.Time) {
 			continue
 		}
 		limit, begin, room := l.claimOf(n, free, flowing, now)
-		limit, begin = min(limit, most), min(begin, most)
+		if !flowing || limit > l.part() { // one that flows falls behind the others if it gets less than they
+			limit, begin = min(limit, most), min(begin, most)
+		}
 		if limit <= 0 {
 			continue
 		}
@@ -147,7 +149,7 @@ func (l *loop) claimNamed(t *turn, now time.Time) {
 		free -= min(room, limit)
 		t.Lanes = append(t.Lanes, c)
 		t.lanes.named = append(t.lanes.named, named{n, limit})
-		n.asking, n.ended = n.asking+limit, 0
+		n.asking, la.asking, n.ended = n.asking+limit, la.asking+limit, 0
 		for _, b := range n.booths {
 			b.coming += limit
 		}
@@ -225,6 +227,10 @@ func (la *lanes) mayDiscover() bool {
 	return len(la.hungry) > 0 && (la.seeking == 0 || !la.ample)
 }
 
+// discoverAt is when, while other work keeps the store busy, lanes are discovered
+// again: not as long as that takes after nothing was found.
+func (la *lanes) discoverAt() time.Time { return la.emptyAt.Add(max(discoverRest, la.took)) }
+
 // discover looks for lanes whose time has come.
 func (l *loop) discover(t *turn, now time.Time) {
 	la := l.lanes
@@ -233,11 +239,15 @@ func (l *loop) discover(t *turn, now time.Time) {
 	}
 	// As lanes that are known are claimed from ahead of their slots, so are
 	// those that are not: they would never be found while all slots are taken.
-	limit := min(l.part(), max(0, l.laneRoom(now))+la.ended)
-	if la.busy() { // a part beyond what lanes that are known may have
-		limit = min(limit, l.budget()+l.part())
+	room, flows := l.laneRoom(now), l.flowing(now)
+	if flows { // those that are known have asked for it
+		room -= la.asking
 	}
-	if limit <= 0 || len(t.runs) > 0 && l.machine().Before(la.emptyAt.Add(discoverRest)) {
+	limit := min(l.part(), max(0, room)+la.ended)
+	if la.busy() { // a part beyond what lanes that are known may have
+		limit = min(limit, l.budget(flows)+l.part())
+	}
+	if limit <= 0 || len(t.runs) > 0 && l.machine().Before(la.discoverAt()) {
 		return
 	}
 	for _, queue := range l.config.Queues {

@@ -39,6 +39,7 @@ type lanes struct {
 	landedOn time.Time       // machine time; when that was
 	took     time.Duration   // by that turn
 	lined    int             // runs that wait in tracks
+	asking   int             // asked for by name in turns under way
 	oldestAt time.Time       // when the first of them came, or before it
 	staying  bool            // among them some of strict queues may be
 	emptyAt  time.Time       // machine time; when a discovery last found nothing
@@ -188,12 +189,17 @@ func (n *track) over() bool {
 
 // lineUp lets a lease wait for its permits.
 func (l *loop) lineUp(r *run, now time.Time) {
-	la := l.lanes
 	if r.entry == nil {
 		l.enter(r, now)
 	}
-	p := r.entry
-	p.retry = store.Retrying(r.job.History)
+	r.entry.retry = store.Retrying(r.job.History)
+	l.stand(r)
+	l.lanes.floor.Add(itemOf(r))
+}
+
+// stand puts a run of the floor into its line.
+func (l *loop) stand(r *run) {
+	la, p := l.lanes, r.entry
 	p.track.runs, p.track.pace = append(p.track.runs, r), r.pace
 	if la.lined == 0 || p.arrivedAt.Before(la.oldestAt) {
 		la.oldestAt = p.arrivedAt
@@ -203,7 +209,6 @@ func (l *loop) lineUp(r *run, now time.Time) {
 	for _, b := range p.track.booths {
 		b.waiting[kindOf(p.retry)]++
 	}
-	la.floor.Add(itemOf(r))
 }
 
 // enter gives a run what it carries as one of a lane.
@@ -289,7 +294,9 @@ func (l *loop) arriveLane(r *run, now time.Time, seats bool) {
 	case r.job.DueAt.After(now.Add(clockError)): // kept, and the answer was lost
 		l.unbegun(r, r.job.DueAt)
 	case !r.isSuspect():
-		if !seats || !r.job.Begun || !l.seat(r, now) {
+		if seats && r.job.Begun {
+			l.seat(r, now)
+		} else {
 			l.lineUp(r, now)
 		}
 	case len(l.suspects) >= l.config.Concurrency:

@@ -82,7 +82,7 @@ func (l *loop) nextDiscovery(now time.Time) time.Time {
 	if len(l.lanes.hungry) == 0 {
 		return time.Time{}
 	}
-	if at := l.lanes.emptyAt.Add(discoverRest); at.After(now) {
+	if at := l.lanes.discoverAt(); at.After(now) {
 		return at
 	}
 	return time.Time{}

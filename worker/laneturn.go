@@ -35,8 +35,8 @@ type sought struct {
 const (
 	// maxNamed is how many lanes a turn claims by name; they take turns.
 	maxNamed = 256
-	// discoverRest is the time between discoveries that find nothing while
-	// other work keeps the store busy. Machine time.
+	// discoverRest is the least time between discoveries that find nothing
+	// while other work keeps the store busy. Machine time.
 	discoverRest = 5 * time.Millisecond
 	// catchUpRest is how long retries rest that a process catches up with:
 	// few of them may go, and looking for them would be most of the work.
@@ -252,6 +252,7 @@ func (l *loop) shelve(t *turn) {
 	l.lanes.seeking -= len(t.lanes.sought)
 	for _, c := range t.lanes.named {
 		c.track.asking -= c.limit
+		l.lanes.asking -= c.limit
 		for _, b := range c.track.booths {
 			b.coming -= c.limit
 		}

@@ -32,14 +32,18 @@ func (l *loop) pressing(now time.Time) bool {
 }
 
 // wanting reports whether slots are free for work of lanes to which a turn of
-// its own would help: lanes to discover, permits to carve, or plenty to claim.
-// Less than that waits: two turns that each bring half of it cost twice as much.
+// its own would help: lanes to discover, permits to carve, or, where lanes flow,
+// plenty of either. Less than that waits there: two turns that each bring half of
+// it cost twice as much, and of many lanes some always want something.
 func (l *loop) wanting(now time.Time, flows bool) bool {
 	la := l.lanes
 	if l.laneRoom(now) <= 0 {
 		return false
 	}
-	if flows && l.plenty(now) || !flows && la.mayDiscover() {
+	if flows {
+		return l.plenty(now) || l.barred(now)
+	}
+	if la.mayDiscover() {
 		return true
 	}
 	for _, n := range la.order {
@@ -75,16 +79,19 @@ func (l *loop) bulk() int { return max(l.part(), leastBulk) }
 // as may run at once: the store is at work on two while the answer of the third
 // is taken in.
 func (l *loop) flowing(now time.Time) bool {
-	if !l.lanes.busy() || len(l.lanes.order)*l.part() < l.bulk() {
+	part, bulk := l.part(), l.bulk()
+	if !l.lanes.busy() || len(l.lanes.order)*part < bulk || l.ample() < bulk {
 		return false
 	}
 	sum := 0
 	for _, n := range l.lanes.order {
 		if n.more && !n.shut(0, now) {
-			sum += min(n.worth(now), l.part())
+			if sum += min(n.worth(now), part); sum >= bulk {
+				return true
+			}
 		}
 	}
-	return sum >= l.bulk()
+	return false
 }
 
 // permits returns how many the process holds for the lane's work, and how many
@@ -110,26 +117,39 @@ func (n *track) ahead(worth int) int {
 }
 
 // budget is how much a turn claims of all lanes together where starts end faster
-// than turns: many limits may let far more run at once than there are slots.
-func (l *loop) budget() int {
-	most, held := max(heldSlots*l.config.Concurrency, leastHeld), l.lanes.running+l.lanes.lined+l.lanes.seeking*l.part()
-	for _, n := range l.lanes.order {
-		held += n.asking
+// than turns: many limits may let far more run at once than there are slots. Where
+// lanes flow, each of three turns has as much as there are slots, so that with any
+// number of lanes turns are as big as with few, and lanes take turns at them.
+func (l *loop) budget(flows bool) int {
+	la := l.lanes
+	held := la.running + la.lined + la.asking
+	if flows {
+		most := max(l.config.Concurrency, l.bulk())
+		return min(most, 3*most+most/2-held) // a few that wait keep no turn from being whole
 	}
-	return min(most, 2*most-held)
+	return min(l.ample(), 2*l.ample()-held-la.seeking*l.part())
 }
+
+// ample is half of what may be held of all lanes together.
+func (l *loop) ample() int { return max(heldSlots*l.config.Concurrency, leastHeld) }
 
 // plenty reports whether lanes that flow, and in which next to nothing is left
 // to run here, have enough for a second turn.
 func (l *loop) plenty(now time.Time) bool {
-	claims, left := 0, 0
-	for _, n := range l.lanes.order {
+	la := l.lanes
+	enough := max(l.bulk(), 4*(la.running+la.lined))
+	if l.budget(true) < enough {
+		return false
+	}
+	claims := 0
+	for _, n := range la.order {
 		if worth := n.worth(now); n.more && !n.shut(0, now) && worth <= l.part() {
-			claims += max(0, n.ahead(worth))
-			left += n.active + len(n.runs)
+			if claims += max(0, n.ahead(worth)); claims >= enough {
+				return true
+			}
 		}
 	}
-	return claims >= l.bulk() && left <= claims/4
+	return false
 }
 
 // carves reports whether what waits in the line needs a turn to get its

@@ -209,17 +209,19 @@ func TestManyLanesAreFedBySlots(t *testing.T) {
 // TestTurnsOfManyLanesOverlap: where starts end faster than turns and are many,
 // two turns are under way while the answer of a third is taken in, for the same
 // lanes; and no more of a target is in hand than what may run at once and twice
-// as much again. Who wants one turn at a time has one.
+// as much again. Who wants one turn at a time has one. Where the limits of all lanes
+// let ten times as many run as there are slots, turns are as few: lanes take turns
+// at them.
 func TestTurnsOfManyLanesOverlap(t *testing.T) {
-	for turns, most := range map[int]int{0: 3, 1: 1} {
-		t.Run(fmt.Sprint("turns ", turns), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { turnsOverlap(t, turns, most) })
+	for _, tc := range []struct{ targets, turns, most int }{{50, 0, 3}, {50, 1, 1}, {500, 0, 3}} {
+		t.Run(fmt.Sprint(tc.targets, " targets, turns ", tc.turns), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { turnsOverlap(t, tc.targets, tc.turns, tc.most) })
 		})
 	}
 }
 
-func turnsOverlap(t *testing.T, turns, most int) {
-	const jobs, targets, limit, slots = 30_000, 50, 40, 2000
+func turnsOverlap(t *testing.T, targets, turns, most int) {
+	const jobs, limit, slots = 60_000, 40, 2000
 	s := &hands{slow: slow{Store: newStore(), each: 10 * time.Millisecond}, inHand: map[string]int{}}
 	enqueueTo(t, s, jobs, targets)
 	r := newRig(t, s, Config{
@@ -236,7 +238,10 @@ func turnsOverlap(t *testing.T, turns, most int) {
 	for _, n := range s.inHand {
 		left += n
 	}
-	t.Logf("%d turns, %d beside another, %d at once, %d of a target in hand", n, s.beside, s.atOnce, s.mostHand)
+	t.Logf("%d turns, %d beside another, %d at once, %d of a target in hand, %d of all", n, s.beside, s.atOnce, s.mostHand, s.mostAll)
+	if s.mostAll > 4*slots {
+		t.Errorf("%d in hand, at most %d", s.mostAll, 4*slots)
+	}
 	if left != 0 || s.mostHand > 3*limit || s.atOnce != most {
 		t.Errorf("%d were claimed and not run, %d of a target in hand, %d turns at once; want 0, at most %d, %d", left, s.mostHand, s.atOnce, 3*limit, most)
 	}

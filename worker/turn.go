@@ -243,6 +243,9 @@ func (l *loop) turned(t *turn, answer store.Turned, err error) {
 	l.batch++
 	l.turnedLanes(t, &answer)
 	l.seeGates(answer.Gates) // before anything starts by a permit in hand
+	if len(answer.Claimed) > 0 {
+		l.serve(l.now(), true) // who waits goes before who comes
+	}
 	l.claimed(t, answer.Claimed)
 	l.foundLanes(t, &answer)
 	l.gather(l.running - running)
