@@ -22,7 +22,7 @@ type plan struct {
 	rounds  int
 	often   int           // of parts that say so
 	jobs    int           // that do nothing, of a drain: a long one, so that its begin and its end weigh little
-	calls   int           // jobs that call a server
+	calls   int           // jobs that call a server: as long a drain
 	backlog int           // jobs of each held target
 	slow    int           // jobs of 10 ms
 	dead    int           // jobs that time out
@@ -30,7 +30,7 @@ type plan struct {
 }
 
 var (
-	full  = plan{rounds: 3, often: 15, jobs: 400_000, calls: 60_000, backlog: 100, slow: 8000, dead: 100_000, trickle: 6 * time.Second}
+	full  = plan{rounds: 3, often: 15, jobs: 400_000, calls: 120_000, backlog: 100, slow: 8000, dead: 100_000, trickle: 6 * time.Second}
 	quick = plan{rounds: 1, often: 1, jobs: 40_000, calls: 6_000, backlog: 20, slow: 2000, dead: 10_000, trickle: 2 * time.Second}
 )
 
