@@ -22,10 +22,14 @@ type servedLane struct {
 	queue, target string
 }
 
-// note remembers a claim by name.
+// note remembers a claim by name. One that got less than it asked for is the last
+// for now: what comes after it is discovered.
 func (s serves) note(process int64, c *store.LaneClaim, got int, now time.Time) {
+	lane := servedLane{process, c.Queue, c.Target}
 	if got >= c.Limit && got > 0 && c.Firsts > 0 && c.Retries > 0 {
-		s[servedLane{process, c.Queue, c.Target}] = now
+		s[lane] = now
+	} else {
+		delete(s, lane)
 	}
 }
 
