@@ -228,7 +228,7 @@ func (la *lanes) mayDiscover() bool {
 }
 
 // discoverAt is when, while other work keeps the store busy, lanes are discovered
-// again: not as long as that takes after nothing was found.
+// again: after one that found nothing, not within the time that a turn takes.
 func (la *lanes) discoverAt() time.Time { return la.emptyAt.Add(max(discoverRest, la.took)) }
 
 // discover looks for lanes whose time has come.

@@ -80,7 +80,7 @@ func (l *loop) bulk() int { return max(l.part(), leastBulk) }
 // is taken in.
 func (l *loop) flowing(now time.Time) bool {
 	part, bulk := l.part(), l.bulk()
-	if !l.lanes.busy() || len(l.lanes.order)*part < bulk || l.ample() < bulk {
+	if !l.lanes.busy() || len(l.lanes.order)*part < bulk || l.stock() < bulk {
 		return false
 	}
 	sum := 0
@@ -127,11 +127,11 @@ func (l *loop) budget(flows bool) int {
 		most := max(l.config.Concurrency, l.bulk())
 		return min(most, 3*most+most/2-held) // a few that wait keep no turn from being whole
 	}
-	return min(l.ample(), 2*l.ample()-held-la.seeking*l.part())
+	return min(l.stock(), 2*l.stock()-held-la.seeking*l.part())
 }
 
-// ample is half of what may be held of all lanes together.
-func (l *loop) ample() int { return max(heldSlots*l.config.Concurrency, leastHeld) }
+// stock is half of what may be held of all lanes together where they do not flow.
+func (l *loop) stock() int { return max(heldSlots*l.config.Concurrency, leastHeld) }
 
 // plenty reports whether lanes that flow, and in which next to nothing is left
 // to run here, have enough for a second turn.
