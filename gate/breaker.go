@@ -19,7 +19,11 @@ const (
 
 // settle tells the breaker how a call ended. A breaker that the config
 // switches off neither counts nor moves; a probe's place is freed regardless.
-func (c *Config) settle(s *State, probe bool, r result, at Instant, draw float64) {
+//
+// Work that failed before (repeat) is no evidence against the target when it
+// fails again: it may be the work that is bad. Only as the probe it decides,
+// since nothing else is known then, and without doubling the open time.
+func (c *Config) settle(s *State, probe, repeat bool, r result, at Instant, draw float64) {
 	if probe {
 		if !s.Probing {
 			return // its place was freed before: it no longer decides
@@ -31,30 +35,39 @@ func (c *Config) settle(s *State, probe bool, r result, at Instant, draw float64
 	}
 	switch s.Phase {
 	case Closed:
-		c.count(s, r, at, draw)
+		if r == passed || !repeat {
+			c.count(s, r, at, draw)
+		}
 	case Open:
 		// A call from before the opening: it was known by then.
 	case HalfOpen:
 		switch {
 		case !probe: // likewise
-		case r == failed:
-			c.open(s, at, draw)
-		default:
+		case r == passed:
+			s.Trips = 0
 			c.ramp(s, 1)
+		case repeat:
+			c.openAgain(s, at, draw)
+		default:
+			c.open(s, at, draw)
 		}
 	case Ramping:
 		if r == failed {
-			c.open(s, at, draw)
+			if s.Passed = 0; !repeat {
+				c.count(s, r, at, draw)
+			}
 			return
 		}
+		c.count(s, r, at, draw)
 		if s.Passed++; s.Passed >= s.Ramp {
 			c.ramp(s, s.Ramp*2)
 		}
 	}
 }
 
-// count is the closed breaker's: a failure opens it when it completes a row
-// or a share; a success never does. In the cells x passed, y failed.
+// count is for a breaker through which calls pass: a failure opens it when it
+// completes a row or a share; a success never does. In the cells x passed, y
+// failed.
 func (c *Config) count(s *State, r result, at Instant, draw float64) {
 	b, over := &c.Breaker, spanOf(c.Breaker.Window)
 	if b.Ratio > 0 {
@@ -87,13 +100,19 @@ func (c *Config) count(s *State, r result, at Instant, draw float64) {
 // open opens the breaker for the first time or, doubled, once more.
 func (c *Config) open(s *State, at Instant, draw float64) {
 	s.Trips = min(s.Trips+1, maxTrips)
+	c.openAgain(s, at, draw)
+}
+
+// openAgain opens it for as long as the last time.
+func (c *Config) openAgain(s *State, at Instant, draw float64) {
+	s.Trips = max(1, s.Trips)
 	s.Phase, s.OpenUntil = Open, at.add(c.openFor(s.Trips, draw))
 	s.Ramp, s.Passed, s.Failed, s.Calls = 0, 0, 0, Tally{}
 	c.ease(s, at)
 }
 
 // ramp lets n calls be in flight or, when n limits nothing any more, closes
-// the breaker and forgets the doubling.
+// the breaker.
 func (c *Config) ramp(s *State, n int) {
 	s.OpenUntil, s.Passed = 0, 0
 	top := rampTop
@@ -101,7 +120,7 @@ func (c *Config) ramp(s *State, n int) {
 		top = min(top, limit)
 	}
 	if n >= top {
-		s.Phase, s.Ramp, s.Trips = Closed, 0, 0
+		s.Phase, s.Ramp = Closed, 0
 		return
 	}
 	s.Phase, s.Ramp = Ramping, n

@@ -213,13 +213,98 @@ func TestRampCountsOnlyProof(t *testing.T) {
 		g.drop()
 	}
 	g.phase(gate.Ramping)
+	for range 2 {
+		g.start(false)
+		g.fail(serverDown)
+		g.phase(gate.Ramping)
+	}
 	g.start(false)
 	g.start(false)
-	g.fail(serverDown)
+	g.fail(serverDown) // the third in a row, as if it were closed
 	g.phase(gate.Open)
-	g.held(false, gate.HeldBreaker, 90*time.Second) // 60 s: doubled
+	g.held(false, gate.HeldBreaker, 60*time.Second) // 30 s: a probe had passed
 	g.pass()                                        // too late to matter
 	g.phase(gate.Open)
+}
+
+// A failure in the ramp keeps it from growing.
+func TestAFailureInTheRampBeginsItsStepAnew(t *testing.T) {
+	g := ramped(t, inARow)
+	g.start(false)
+	g.pass() // two at once
+	g.start(false)
+	g.start(false)
+	g.pass()
+	g.fail(serverDown)
+	g.start(false)
+	g.pass()
+	g.start(false)
+	g.start(false)
+	g.held(false, gate.HeldRamp, -1)
+	g.pass()
+	for range 3 {
+		g.start(false)
+	}
+	g.held(false, gate.HeldRamp, -1) // four at once, after two in a row
+}
+
+// One bad page is not a bad host: what failed before and fails again opens
+// nothing, alone or with others of its kind.
+func TestWorkThatFailsAgainOpensNothing(t *testing.T) {
+	for name, c := range map[string]gate.Config{
+		"in a row": inARow,
+		"by share": {Breaker: policy.Breaker{Ratio: 0.5, MinCalls: 3, Window: time.Minute, Open: 30 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newTarget(t, c)
+			for range 2 {
+				g.apply(gate.Done{Failure: serverDown})
+			}
+			for range 50 {
+				g.apply(gate.Done{Failure: serverDown, Repeat: true})
+			}
+			g.phase(gate.Closed)
+			g.apply(gate.Done{Failure: serverDown}) // a third piece of work
+			g.phase(gate.Open)
+		})
+	}
+}
+
+func TestWorkThatFailsAgainEndsNoRamp(t *testing.T) {
+	g := ramped(t, inARow)
+	for range 50 {
+		g.start(false)
+		g.apply(gate.Done{Failure: serverDown, Repeat: true})
+		g.calls = nil
+	}
+	g.phase(gate.Ramping)
+}
+
+// Where nothing else waits, what failed before is the probe. Its failing says
+// little, so the open time does not double.
+func TestAProbeThatFailedBeforeDoublesNothing(t *testing.T) {
+	g := newTarget(t, inARow)
+	g.failed(3)
+	for at := 30 * time.Second; at < 10*time.Minute; at += 30 * time.Second {
+		v := g.at(at).start(false)
+		end := v.Failure(serverDown)
+		end.Repeat = true
+		g.apply(end)
+		g.calls = nil
+		g.phase(gate.Open)
+		g.held(false, gate.HeldBreaker, at+30*time.Second)
+	}
+}
+
+func TestAPassedProbeForgetsTheDoubling(t *testing.T) {
+	g := newTarget(t, inARow)
+	g.failed(3)
+	g.at(30 * time.Second).start(false)
+	g.fail(serverDown) // 60 s
+	g.at(90 * time.Second).start(false)
+	g.pass()
+	g.failed(3)
+	g.held(false, gate.HeldBreaker, 120*time.Second)
 }
 
 func TestLateOutcomesDoNotDecideForTheProbe(t *testing.T) {

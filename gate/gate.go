@@ -92,6 +92,10 @@ type Done struct {
 	Failure failure.Failure // when not OK
 	Retry   bool
 	Probe   bool
+	// Repeat says that this piece of work has failed before: its failing
+	// again does not count against the target, since the work itself may be
+	// bad. A success of it counts.
+	Repeat bool
 	// Pause also pauses the target for that long, as the action
 	// pause_target orders. The longest Retry-After does not cut it.
 	Pause time.Duration
@@ -159,7 +163,7 @@ type Pass struct {
 // Passed is Apply for the end of a call that passed: no draw decides anything then,
 // and nothing is made on the way.
 func (c *Config) Passed(s *State, p *Pass, now Instant) {
-	c.fold(s, p, passed, 0, 0, s.tickAt(now), 0)
+	c.fold(s, p, false, passed, 0, 0, s.tickAt(now), 0)
 	if p.Again {
 		s.take(false)
 	}
@@ -218,17 +222,19 @@ func done(c *Config, s *State, e *Done, at Instant, draw float64) {
 		wish = c.retryAfter(e.Failure.RetryAfter)
 	}
 	end := Pass{StartedAt: InstantOf(e.StartedAt), Retry: e.Retry, Probe: e.Probe}
-	c.fold(s, &end, r, wish, spanOf(e.Pause), at, draw)
+	c.fold(s, &end, e.Repeat, r, wish, spanOf(e.Pause), at, draw)
 }
 
 // fold is the end of a call: the permit comes back, the target is paused as long as
 // it wished or as was ordered, and the result counts.
-func (c *Config) fold(s *State, end *Pass, r result, wish, pause span, at Instant, draw float64) {
+func (c *Config) fold(s *State, end *Pass, repeat bool, r result, wish, pause span, at Instant, draw float64) {
 	s.remember(at)
 	s.release(end.Retry)
 	s.pause(at, max(wish, pause))
-	c.learn(s, r, at)
-	c.settle(s, end.Probe, r, at, draw)
+	if r == passed || !repeat {
+		c.learn(s, r, at)
+	}
+	c.settle(s, end.Probe, repeat, r, at, draw)
 	c.repay(s, end.Retry, end.StartedAt, r, at)
 	if wish > 0 {
 		c.ease(s, at)
@@ -238,7 +244,7 @@ func (c *Config) fold(s *State, end *Pass, r result, wish, pause span, at Instan
 
 func abandon(c *Config, s *State, e Abandon, at Instant) {
 	s.release(e.Retry)
-	c.settle(s, e.Probe, neither, at, 0)
+	c.settle(s, e.Probe, false, neither, at, 0)
 	if e.Unused {
 		c.refund(s, e.Retry, at)
 	}

@@ -27,6 +27,8 @@ type stretch struct{ from, to Instant }
 
 func (a stretch) length() span { return max(0, span(a.to-a.from)) }
 
+func (a stretch) and(b stretch) stretch { return stretch{max(a.from, b.from), min(a.to, b.to)} }
+
 func (a stretch) until(at Instant) stretch { return stretch{a.from, min(a.to, at)} }
 
 // add appends a stretch that begins no earlier than all others end.
@@ -97,51 +99,64 @@ func (s *State) present(since, end Instant) stretch {
 	return stretch{since, end}
 }
 
-// heldNow is the present hold of all work: an open or half-open breaker, for
-// which no end is known, or a Retry-After pause.
+// heldNow is the present hold of all work by an open or half-open breaker, for
+// which no end is known. While the target asked for a pause, it is the pause
+// that holds.
 func (s *State) heldNow() stretch {
+	if !s.shut() {
+		return stretch{}
+	}
 	since := s.Held.since
 	if since == 0 {
 		since = s.SeenAt // a state that an older build wrote
 	}
-	return s.present(since, s.heldUntil())
+	return s.present(max(since, s.PauseUntil), maxInstant)
 }
 
-func (s *State) heldUntil() Instant {
-	if s.Phase == Open || s.Phase == HalfOpen {
-		return maxInstant
+// pausedNow is the present hold by a pause that the target asked for.
+func (s *State) pausedNow() stretch {
+	since := s.Paused.since
+	if since == 0 {
+		since = s.SeenAt
 	}
-	return s.PauseUntil
+	return s.present(since, s.PauseUntil)
 }
+
+// shut reports whether the breaker lets nothing through but a probe.
+func (s *State) shut() bool { return s.Phase == Open || s.Phase == HalfOpen }
 
 // dryNow is the present hold of retries alone.
 func (s *State) dryNow() stretch {
 	if s.Dry.since == 0 {
 		return stretch{}
 	}
-	return s.present(s.Dry.since, maxInstant)
+	return s.present(max(s.Dry.since, s.PauseUntil), maxInstant)
 }
 
 // remember writes the holds down up to now, before an event changes them;
 // review says afterwards whether there is one that goes on.
 func (s *State) remember(at Instant) {
 	s.Held.add(s.heldNow().until(at))
-	s.Held.since = max(1, at)
+	s.Paused.add(s.pausedNow().until(at))
+	s.Held.since, s.Paused.since = max(1, at), max(1, at)
+	if s.Dry.since > 0 {
+		s.Dry.add(s.dryNow().until(at))
+		s.Dry.since = max(1, at)
+	}
 }
 
 func (s *State) review(at Instant) {
-	if s.heldUntil() <= at {
+	if !s.shut() {
 		s.Held.since = 0
+	}
+	if s.PauseUntil <= at {
+		s.Paused.since = 0
 	}
 }
 
 // stop and resume an operator's pause: what was held until now stays so.
 func (s *State) stop(stopped bool, until, at Instant) {
 	s.remember(at)
-	if s.Dry.since > 0 {
-		s.Dry.add(s.dryNow().until(at))
-		s.Dry.since = max(1, at)
-	}
 	s.Stopped, s.StopUntil = stopped, until
 	s.review(at)
 }
@@ -185,9 +200,10 @@ func (s *State) holdTimes(retry bool, buffer *[2*maxPast + 2]stretch) []stretch 
 
 // HeldBetween is how much of the time from one instant to another the target
 // held its work by what counts towards max_hold: an open or half-open breaker
-// and a Retry-After pause all of it, an empty budget its retries alone. What
-// falls together counts once, an operator's pause and a throttled first
-// attempt not at all. A hold that runs counts up to the end of the interval.
+// all of it, an empty budget its retries alone. What falls together counts
+// once; an operator's pause, a pause that the target asked for and a throttled
+// first attempt do not count. A hold that runs counts up to the end of the
+// interval.
 //
 // It speaks of the target. Of work whose policy has no such hold, on a target
 // that it shares with others, it says too much.
@@ -199,7 +215,18 @@ func (s *State) HeldBetween(from, to time.Time, retry bool) time.Duration {
 	var sum span
 	var buffer [2*maxPast + 2]stretch
 	for _, h := range s.holdTimes(retry, &buffer) {
-		sum += stretch{max(h.from, a), min(h.to, b)}.length()
+		sum += h.and(stretch{a, b}).length()
+	}
+	return durationOf(sum)
+}
+
+// PausedBetween is how much of that time the target held its work by a pause
+// that it asked for. It does not count towards max_hold.
+func (s *State) PausedBetween(from, to time.Time) time.Duration {
+	within := stretch{InstantOf(from), InstantOf(to)}
+	sum := s.pausedNow().and(within).length()
+	for _, h := range s.Paused.past {
+		sum += h.and(within).length()
 	}
 	return durationOf(sum)
 }

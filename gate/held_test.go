@@ -46,18 +46,39 @@ func TestAnOpenBreakerHoldsUntilItsProbePasses(t *testing.T) {
 	}
 }
 
-func TestARetryAfterPauseHoldsUntilItsEnd(t *testing.T) {
+// A target that says when to come back holds its work without using up what
+// the work may be held.
+func TestAPauseThatTheTargetAskedForIsNoHold(t *testing.T) {
 	c := gate.Config{Pause: true, RetryAfter: policy.RetryAfter{Honour: true}}
 	g := newTarget(t, c)
 	wish := serverDown
 	wish.RetryAfter = 20 * time.Second
 	g.start(false)
 	g.at(5 * time.Second).fail(wish)
-	g.heldFor(15*time.Second, 10*time.Second, 10*time.Second)
-	g.heldFor(time.Hour, 20*time.Second, 20*time.Second)
 	g.at(60 * time.Second).start(false)
 	g.fail(wish)
-	g.heldFor(time.Hour, 40*time.Second, 40*time.Second)
+	g.heldFor(time.Hour, 0, 0)
+	for _, c := range []struct{ to, paused time.Duration }{{15, 10}, {25, 20}, {60, 20}, {70, 30}, {3600, 40}} {
+		if got := g.s.PausedBetween(t0, t0.Add(c.to*time.Second)); got != c.paused*time.Second {
+			t.Errorf("paused within %d s: %s, want %d s", c.to, got, c.paused)
+		}
+	}
+}
+
+func TestAnOpenBreakerHoldsOnlyBesideThePause(t *testing.T) {
+	c := inARow
+	c.Pause, c.RetryAfter = true, policy.RetryAfter{Honour: true}
+	g := newTarget(t, c)
+	wish := serverDown
+	wish.RetryAfter = 20 * time.Second
+	g.start(false)
+	g.fail(wish) // paused until 20 s
+	for range 2 {
+		g.apply(gate.Done{Failure: serverDown}) // calls that were under way; open until 30 s
+	}
+	g.phase(gate.Open)
+	g.heldFor(15*time.Second, 0, 0)
+	g.heldFor(25*time.Second, 5*time.Second, 5*time.Second)
 }
 
 func TestAnEmptyBudgetHoldsRetriesAlone(t *testing.T) {
@@ -84,13 +105,16 @@ func TestAnOperatorsPauseNeverCounts(t *testing.T) {
 	g.heldFor(105*time.Second, 35*time.Second, 35*time.Second)
 }
 
-// flap opens and closes the gate n times by pauses: hold on, gap off.
+// flap opens and closes the gate n times by its breaker: hold on, gap off.
 func flap(n int, hold, gap time.Duration) (s gate.State, end time.Time) {
-	c := gate.Config{Pause: true}
+	c := gate.Config{Breaker: policy.Breaker{Consecutive: 1, Open: hold, Cap: hold}, PerTarget: policy.PerTarget{Concurrency: 1}}
 	now := t0
 	for range n {
-		s, _ = gate.Step(c, s, gate.Done{Pause: hold}, now, 0.5)
-		now = now.Add(hold + gap)
+		s, _ = gate.Step(c, s, gate.Done{Failure: serverDown}, now, 0.5)
+		now = now.Add(hold)
+		s, _ = gate.Step(c, s, gate.Ask{}, now, 0.5)
+		s, _ = gate.Step(c, s, gate.Done{OK: true, Probe: true}, now, 0.5)
+		now = now.Add(gap)
 	}
 	return s, now
 }
@@ -107,8 +131,8 @@ func TestManyShortGapsLoseNoHeldTime(t *testing.T) {
 
 func TestOldHoldsFarApartAreForgotten(t *testing.T) {
 	s, end := flap(40, 5*time.Minute, 24*time.Hour)
-	if got := s.HeldBetween(t0, end, false); got != 45*time.Minute {
-		t.Errorf("held for %s, want the last 9 times 5m", got)
+	if got := s.HeldBetween(t0, end, false); got != 40*time.Minute {
+		t.Errorf("held for %s, want the last 8 times 5m", got)
 	}
 	if got := s.HeldBetween(end.Add(-36*time.Hour), end, false); got != 5*time.Minute {
 		t.Errorf("in the last day and a half: %s, want 5m", got)
@@ -176,7 +200,7 @@ type watcher struct {
 	calls []gate.Verdict
 	dry   bool
 	// By quarters from t0 on: held for all, by an empty budget, for retries.
-	all, empty, retry []bool
+	all, empty, retry, paused []bool
 }
 
 func quarters(t *rapid.T, most int, name string) time.Duration {
@@ -187,10 +211,12 @@ func (w *watcher) wait(n int) {
 	for range n {
 		middle := w.now.Add(quarter / 2)
 		stopped := w.s.Stopped && (w.s.StopUntil == 0 || w.s.StopUntil.Time().After(middle))
-		held := w.s.Phase == gate.Open || w.s.Phase == gate.HalfOpen || w.s.PauseUntil.Time().After(middle)
-		w.all = append(w.all, held && !stopped)
-		w.empty = append(w.empty, w.dry && !stopped)
-		w.retry = append(w.retry, (held || w.dry) && !stopped)
+		paused := w.s.PauseUntil.Time().After(middle)
+		held := w.s.Phase == gate.Open || w.s.Phase == gate.HalfOpen
+		w.all = append(w.all, held && !paused && !stopped)
+		w.empty = append(w.empty, w.dry && !paused && !stopped)
+		w.retry = append(w.retry, (held || w.dry) && !paused && !stopped)
+		w.paused = append(w.paused, paused && !stopped)
 		w.now = w.now.Add(quarter)
 	}
 }
@@ -283,6 +309,11 @@ func (w *watcher) compare(held []bool, retry bool) {
 	}
 	if got > at(b).Sub(at(a)) {
 		w.Fatalf("held for %s of %s", got, at(b).Sub(at(a)))
+	}
+	if runs(w.paused) <= 8 {
+		if got, want := w.s.PausedBetween(at(a), at(b)), sampled(w.paused, a, b); got != want {
+			w.Fatalf("from %d to %d: paused for %s, sampled %s", a, b, got, want)
+		}
 	}
 	if runs(w.all) <= 8 && runs(w.empty) <= 8 {
 		if want := sampled(held, a, b); got != want {

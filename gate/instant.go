@@ -89,6 +89,7 @@ func (s *State) tickAt(at Instant) Instant {
 	s.Asked.shift(back)
 	s.Held.shift(back)
 	s.Dry.shift(back)
+	s.Paused.shift(back)
 	s.SeenAt = at
 	return at
 }

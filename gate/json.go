@@ -101,7 +101,7 @@ func (s *State) check() error {
 	for _, h := range []struct {
 		name  string
 		spans *Spans
-	}{{"held", &s.Held}, {"dry", &s.Dry}} {
+	}{{"held", &s.Held}, {"dry", &s.Dry}, {"paused", &s.Paused}} {
 		if err := h.spans.check(); err != nil {
 			return fmt.Errorf("%s: %w", h.name, err)
 		}

@@ -59,7 +59,7 @@ type world struct {
 	s       gate.State
 	now     time.Time
 	calls   []gate.Verdict
-	trips   int       // openings since it was last closed
+	trips   int       // openings since a probe last passed
 	paused  time.Time // by Retry-After
 	lastAt  time.Time // of the last start
 	stopped bool
@@ -72,18 +72,24 @@ func (w *world) step(e gate.Event) gate.Verdict {
 	before := w.s
 	var v gate.Verdict
 	w.s, v = gate.Step(w.c, w.s, e, w.now, w.draw())
-	if done, ended := e.(gate.Done); ended && done.OK {
-		w.pass(before, done)
-	}
+	done, ended := e.(gate.Done)
 	if before.Phase != gate.Open && w.s.Phase == gate.Open {
-		w.trips++
+		if !ended || !done.Repeat || !done.Probe {
+			w.trips++
+		}
+		if ended && done.Repeat && !done.Probe {
+			w.Fatalf("work that failed before opened the breaker")
+		}
 		want := min(w.c.Breaker.Open<<(w.trips-1), w.c.Breaker.Cap)
 		if got := w.s.OpenUntil.Time().Sub(w.now); got != want {
 			w.Fatalf("opening %d lasts %s, want %s", w.trips, got, want)
 		}
 	}
-	if w.s.Phase == gate.Closed {
+	if before.Phase == gate.HalfOpen && w.s.Phase == gate.Ramping || w.s.Phase == gate.Closed {
 		w.trips = 0
+	}
+	if ended && done.OK {
+		w.pass(before, done)
 	}
 	return v
 }
@@ -187,7 +193,9 @@ func (w *world) end() {
 				w.paused = until
 			}
 		}
-		w.step(v.Failure(f))
+		end := v.Failure(f)
+		end.Repeat = rapid.Bool().Draw(w.T, "repeat")
+		w.step(end)
 	case 5:
 		w.step(v.Failure(badInput))
 	case 6:

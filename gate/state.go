@@ -44,7 +44,7 @@ type State struct {
 	SeenAt Instant `json:"seen_at,omitzero"`
 
 	Phase Phase `json:"phase,omitzero"`
-	// Trips counts the openings since it was last closed: each doubles the
+	// Trips counts the openings since a probe last passed: each doubles the
 	// open time.
 	Trips     int     `json:"trips,omitzero"`
 	OpenUntil Instant `json:"open_until,omitzero"`
@@ -83,10 +83,12 @@ type State struct {
 	// Refused counts the throttle's refusals: each makes the next draw anew.
 	Refused uint32 `json:"refused,omitzero"`
 
-	// Held are the times in which breaker or Retry-After held all work, Dry
-	// those in which an empty budget held retries.
-	Held Spans `json:"held,omitzero"`
-	Dry  Spans `json:"dry,omitzero"`
+	// Held are the times in which the breaker held all work, Dry those in
+	// which an empty budget held retries, Paused those in which the target
+	// had asked for a pause. Pauses are in neither of the others.
+	Held   Spans `json:"held,omitzero"`
+	Dry    Spans `json:"dry,omitzero"`
+	Paused Spans `json:"paused,omitzero"`
 }
 
 // maxInFlight bounds the permits out at once, whatever the limits, and every

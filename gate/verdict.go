@@ -53,11 +53,10 @@ func (h *Hold) UnmarshalText(text []byte) error {
 }
 
 // Counts reports whether the time spent in this hold counts towards
-// max_hold. An open breaker, a Retry-After pause and an empty budget do;
-// limits, pacing, the ramp (work flows again) and an operator's pause do not.
-func (h Hold) Counts() bool {
-	return h == HeldBreaker || h == HeldRetryAfter || h == HeldBudget
-}
+// max_hold. An open breaker and an empty budget do; a pause that the target
+// asked for, limits, pacing, the ramp (work flows again) and an operator's
+// pause do not.
+func (h Hold) Counts() bool { return h == HeldBreaker || h == HeldBudget }
 
 // Verdict is the answer to an Ask.
 type Verdict struct {

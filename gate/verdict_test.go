@@ -9,7 +9,7 @@ import (
 )
 
 func TestHoldsThatCountTowardsMaxHold(t *testing.T) {
-	counts := map[gate.Hold]bool{gate.HeldBreaker: true, gate.HeldRetryAfter: true, gate.HeldBudget: true}
+	counts := map[gate.Hold]bool{gate.HeldBreaker: true, gate.HeldBudget: true}
 	for _, h := range gate.Holds() {
 		if v := (gate.Verdict{Held: h}); v.CountsHold() != counts[h] {
 			t.Errorf("%s: counts %t, want %t", h, v.CountsHold(), counts[h])
