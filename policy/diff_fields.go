@@ -112,7 +112,7 @@ var judges = map[string]judge{
 	"target":      judgeFunc(judgeTarget),
 	"attempts":    judgeFunc(judgeTries),
 	"window":      judgeFunc(judgeWindow),
-	"max_hold":    side{word: "none", effect: "held work waits at most %[1]s instead of %[2]s", why: "work held by an open breaker or an empty budget is given up sooner"},
+	"max_hold":    side{word: "none", effect: "held work waits at most %[1]s instead of %[2]s", why: "work held by an open breaker or an empty budget is parked sooner"},
 	"on_hold_end": choice(map[string]string{"fail": "work held too long is dead-lettered instead of parked", "park": "work held too long is parked instead of dead-lettered"}, onlyTo("fail", "work is given up where it waited for a person")),
 
 	"backoff.base":         judgeFunc(judgeSchedule),
@@ -132,6 +132,7 @@ var judges = map[string]judge{
 	"batch":                  side{more: true, effect: "up to %[1]s jobs are claimed at once, and after a downtime reach one target within 30s, instead of %[2]s", why: "a bigger burst reaches targets that just recovered"},
 	"per_target.concurrency": side{more: true, zero: zeroUnlimited, word: "any number of", effect: "one target gets %[1]s calls at once instead of %[2]s", why: moreLoad},
 	"per_target.rate":        side{more: true, zero: zeroUnlimited, word: "any number of", effect: "one target gets %[1]s starts a second instead of %[2]s", why: moreLoad},
+	"slow_share":             side{more: true, zero: zeroUnlimited, word: "all", effect: "calls that run long may hold a share of %[1]s of the slots instead of %[2]s", why: "targets that hang can take the slots of those that answer"},
 	"first_share":            side{effect: "a share of %[1]s of the slots is kept for first attempts instead of %[2]s", why: "retries of one dead target can take the slots of everybody's first attempts"},
 
 	"gate":         choice(map[string]string{"on": "breaker, Retry-After pauses and budget hold this work back", "off": "no breaker, Retry-After pause or budget holds this work back any more"}, onlyTo("off", "nothing protects a failing target but the delays")),

@@ -99,6 +99,8 @@ func TestDiffOfFields(t *testing.T) {
 		{"webhook", "per_target.concurrency", "4", "0", up},
 		{"webhook", "per_target.rate", "0", "10", down},
 		{"webhook", "first_share", "0.25", "0.2", up},
+		{"webhook", "slow_share", "0.5", "0.6", up},
+		{"webhook", "slow_share", "0.5", "0", up},
 		{"webhook", "gate", "on", "off", up},
 		{"webhook", "budget.kind", "window", "none", up},
 		{"webhook", "budget.ratio", "0.2", "0.3", up},

@@ -23,6 +23,7 @@ const (
 	RuleTaxonomy   = "taxonomy"   // a failure retried that retrying cannot mend
 	RuleUnsafe     = "unsafe"     // ambiguous failure retried on unsafe work
 	RuleCatchUp    = "catch-up"   // burst after downtime
+	RuleHold       = "hold"       // a guard that could lose work, or notice too late
 	RuleRiskyDiff  = "risky-diff" // found by DiffFindings, never by Lint
 	RuleWaiver     = "waiver"     // a waiver that expired or silences nothing
 )
@@ -31,7 +32,7 @@ const (
 func RuleIDs() []string {
 	return []string{
 		RuleFloor, RuleJitter, RuleGrowth, RuleWindow, RuleUnbounded, RuleTimeout, RuleLease,
-		RuleMetastable, RuleBudget, RuleTaxonomy, RuleUnsafe, RuleCatchUp, RuleRiskyDiff, RuleWaiver,
+		RuleMetastable, RuleBudget, RuleTaxonomy, RuleUnsafe, RuleCatchUp, RuleHold, RuleRiskyDiff, RuleWaiver,
 	}
 }
 
@@ -92,7 +93,7 @@ func Lint(p Policy, today time.Time) []Finding {
 	for _, rule := range []func(*linter){
 		(*linter).floor, (*linter).jitter, (*linter).growth, (*linter).window, (*linter).unbounded,
 		(*linter).timeout, (*linter).lease, (*linter).metastable, (*linter).budget,
-		(*linter).taxonomy, (*linter).unsafe, (*linter).catchUp,
+		(*linter).taxonomy, (*linter).unsafe, (*linter).catchUp, (*linter).hold,
 	} {
 		rule(&l)
 	}

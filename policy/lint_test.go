@@ -290,6 +290,7 @@ func TestLintIsDeterministic(t *testing.T) {
 		p.Backoff = Backoff{Base: time.Second, Jitter: Jitter{Kind: JitterNone}}
 		p.Timeout, p.Lease, p.Safety, p.Batch = 10*time.Second, time.Second, Unsafe, 100_000
 		p.RetryAfter, p.Budget.Kind = RetryAfter{Honour: true}, BudgetNone
+		p.OnHoldEnd = HoldFail
 		p.Waivers = []Waiver{{Rule: "lease", Reason: "old", Expires: today.AddDate(-1, 0, 0)}}
 	})
 	first := Lint(p, today)

@@ -24,7 +24,7 @@ type Policy struct {
 	Attempts int           // total tries, the first included; 0 = no cap, then Window is required
 	Window   time.Duration // no further attempt later than this after the first start
 
-	MaxHold   time.Duration // longest total time held by gates; 0 = the schedule's length
+	MaxHold   time.Duration // longest total time held by breaker and budget; 0 = the schedule's length
 	OnHoldEnd HoldEnd
 
 	Backoff    Backoff
@@ -36,6 +36,7 @@ type Policy struct {
 	Batch       int           // most claimed at once; most overdue retries per target per 30 s
 	PerTarget   PerTarget
 	FirstShare  float64 // share of slots kept for first attempts
+	SlowShare   float64 // most of the slots that calls which have run long may hold together; 0 = all
 
 	Gate    bool // false: no breaker, pause or budget holds this work
 	Budget  Budget
@@ -97,7 +98,8 @@ type Budget struct {
 	TTL   time.Duration
 }
 
-// Breaker opens a target's gate.
+// Breaker opens a target's gate. Only work that has not failed before counts
+// against the target.
 type Breaker struct {
 	Consecutive int           // failures in a row that open it; 0 = not by count
 	Ratio       float64       // failed share over Window that opens it; 0 = not by ratio

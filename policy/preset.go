@@ -89,7 +89,7 @@ func defaultPolicy() Policy {
 	return Policy{
 		Target:    Provider,
 		Attempts:  4,
-		OnHoldEnd: HoldFail,
+		OnHoldEnd: HoldPark,
 		Backoff: Backoff{
 			Base: 30 * time.Second, Factor: 4,
 			Jitter: Jitter{Kind: JitterProportional, Ratio: 0.2},
@@ -104,9 +104,7 @@ func defaultPolicy() Policy {
 		Budget:      Budget{Kind: BudgetWindow, Ratio: 0.2, Floor: 100, TTL: 10 * time.Second},
 		Breaker: Breaker{
 			Consecutive: 10, Ratio: 0.5, MinCalls: 10, Window: time.Minute,
-			// A fifth of max_hold: work that waits for the target is held
-			// through several probes before it is given up.
-			Open: 30 * time.Second, Cap: 2 * time.Minute,
+			Open: 30 * time.Second, Cap: maxProbeGap,
 		},
 		Slot:   SlotRelease,
 		Safety: Idempotent,
@@ -130,7 +128,7 @@ func webhook() Policy {
 	p.Backoff.Base, p.Backoff.Factor = time.Minute, 2
 	p.Timeout = 30 * time.Second
 	p.PerTarget.Concurrency = 4
-	p.Breaker.Cap = 15 * time.Minute
+	p.SlowShare = 0.5
 	p.Budget = Budget{Kind: BudgetWindow, Ratio: 0.2, Floor: 10, TTL: 10 * time.Second}
 	p.Guard.MinDelay = 30 * time.Second
 	p.Expect = Expect{
@@ -148,7 +146,7 @@ func scrape() Policy {
 	return Policy{
 		Target:    Host,
 		Attempts:  3,
-		OnHoldEnd: HoldFail,
+		OnHoldEnd: HoldPark,
 		Backoff: Backoff{
 			Base: 5 * time.Second, Factor: 2,
 			Jitter: Jitter{Kind: JitterAdditive, Ratio: 0.5},
@@ -182,7 +180,7 @@ func polite() Policy {
 	p.PerTarget.Concurrency = 5
 	p.Breaker = Breaker{
 		Consecutive: 5, Ratio: 0.5, MinCalls: 10, Window: time.Minute,
-		Open: 90 * time.Second, Cap: 15 * time.Minute,
+		Open: 10 * time.Second, Cap: maxProbeGap,
 	}
 	return p
 }

@@ -122,6 +122,7 @@ func validate(p *Policy) FieldErrors {
 	c.must(p.Batch >= 1, "batch", "%d lets nothing be claimed; 1 or more", p.Batch)
 	c.must(p.PerTarget.Concurrency >= 0, "per_target.concurrency", "%d is negative; 0 means no limit", p.PerTarget.Concurrency)
 	c.must(p.PerTarget.Rate >= 0, "per_target.rate", "%g is negative; 0 means no limit", p.PerTarget.Rate)
+	c.must(p.SlowShare >= 0 && p.SlowShare <= 1, "slow_share", "%g is not a share; over 0, at most 1; 0 means no limit", p.SlowShare)
 	c.must(p.FirstShare >= 0 && p.FirstShare < 1, "first_share", "%g is not a share; 0 up to, but not including, 1", p.FirstShare)
 	c.budget(p.Budget)
 	c.breaker(p.Breaker)
