@@ -40,7 +40,7 @@ func BenchmarkStep(b *testing.B) {
 				if !ok {
 					b.Fatal("nothing to start")
 				}
-				f.Ended(got.Place())
+				f.Ended(got.Place(), born)
 			}
 		})
 	}

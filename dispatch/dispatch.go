@@ -20,7 +20,9 @@
 //     attempts are left;
 //   - the target's gate refuses it (the caller's admit): it is set aside until
 //     the time that the gate names, or until Wake;
-//   - the target catches up.
+//   - the target catches up;
+//   - calls that have run long hold their share of the policy's slots, and the
+//     target is not known to answer.
 //
 // # Catching up
 //
@@ -57,18 +59,20 @@ type Item struct {
 	Target   string // whom it calls; "" = nobody: the plain lane
 	Policy   string // whose limits bound it
 	Retry    bool   // not the job's first attempt
+	Repeat   bool   // it has failed before, if only before a redrive
 	Priority int    // the least goes first
 	DueAt    time.Time
 }
 
 // Place is what a start has of the floor until it ends.
 type Place struct {
+	ID     int64
 	Policy string
 	Retry  bool
 }
 
 // Place is what the item has of the floor when it runs.
-func (i *Item) Place() Place { return Place{Policy: i.Policy, Retry: i.Retry} }
+func (i *Item) Place() Place { return Place{ID: i.ID, Policy: i.Policy, Retry: i.Retry} }
 
 // before is the order within a lane.
 func (i *Item) before(j *Item) bool {
@@ -88,11 +92,12 @@ type Limits struct {
 	FirstShare  float64       // share of Concurrency that is kept for first attempts; 0 = none
 	Spacing     time.Duration // between two starts; 0 = none
 	Batch       int           // most overdue retries of a target that start in any CatchUpEvery; 0 = no limit
+	SlowShare   float64       // most of Concurrency that calls which have run long may hold; 0 = no limit
 }
 
 // LimitsOf returns what the policy promises of one process.
 func LimitsOf(p *policy.Policy) Limits {
-	return Limits{Concurrency: p.Concurrency, FirstShare: p.FirstShare, Spacing: p.Spacing, Batch: p.Batch}
+	return Limits{Concurrency: p.Concurrency, FirstShare: p.FirstShare, Spacing: p.Spacing, Batch: p.Batch, SlowShare: p.SlowShare}
 }
 
 // Answer is a gate's answer to "may this item start now?".
@@ -119,6 +124,8 @@ type Floor struct {
 	plain      *lane
 	timers     heap[*shelf] // set aside until a time
 	catchUps   map[string]*catchUp
+	slow       slowness
+	probing    func(target string) bool // nil = none is
 
 	turn     uint64 // counts the turns given out
 	plainHad bool   // the last turn was the plain lane's
@@ -139,6 +146,7 @@ func New(slots int, bornAt time.Time) *Floor {
 		plain:    &lane{},
 		timers:   heap[*shelf]{less: (*shelf).sooner, moved: (*shelf).move},
 		catchUps: map[string]*catchUp{},
+		slow:     slowness{pulses: map[string]*pulse{}, calls: map[int64]*call{}},
 	}
 }
 
@@ -193,13 +201,14 @@ func (f *Floor) Remove(id int64) bool {
 }
 
 // Ended tells that a start which Next gave has ended.
-func (f *Floor) Ended(p Place) {
+func (f *Floor) Ended(p Place, now time.Time) {
 	f.running--
 	a := f.account(p.Policy)
 	a.running--
 	if p.Retry {
 		a.retries--
 	}
+	f.over(p.ID, now)
 }
 
 // Wake tells that the target's gate may admit what it refused.
@@ -253,19 +262,25 @@ type account struct {
 	limits  Limits
 	running int
 	retries int       // of those
+	long    int       // have run long, or go to slow targets
 	nextAt  time.Time // no start before it, by the spacing
 	// lines are the shelves with a target that wait for nothing but a turn and
 	// this policy: those of first attempts and those of retries.
 	lines [2]heap[*shelf]
 }
 
+// most is how many slots the policy may have.
+func (a *account) most(slots int) int {
+	if a.limits.Concurrency > 0 {
+		return min(slots, a.limits.Concurrency)
+	}
+	return slots
+}
+
 // room reports whether a slot of the policy is free for the kind, be it not
 // yet for the spacing.
 func (a *account) room(k kind, slots int) bool {
-	most := slots
-	if a.limits.Concurrency > 0 {
-		most = min(most, a.limits.Concurrency)
-	}
+	most := a.most(slots)
 	if a.running >= most {
 		return false
 	}

@@ -114,7 +114,7 @@ func TestSlots(t *testing.T) {
 		t.Errorf("%d free, want 0", f.Free())
 	}
 	f.nextAt(-1)
-	f.Ended(got[0].Place())
+	f.Ended(got[0].Place(), f.now)
 	f.nextAt(0)
 	f.starts(always, 3)
 }
@@ -161,9 +161,9 @@ func TestKeptSlotsGoToFirstAttempts(t *testing.T) {
 	f.again("a", 1, 2, 3)
 	f.first("a", 11, 12, 13)
 	got := f.starts(always, 1, 2, 11, 12)
-	f.Ended(got[2].Place()) // a first attempt ends: a retry may not have its slot
+	f.Ended(got[2].Place(), f.now) // a first attempt ends: a retry may not have its slot
 	f.starts(always, 13)
-	f.Ended(got[0].Place())
+	f.Ended(got[0].Place(), f.now)
 	f.starts(always, 3)
 }
 
@@ -259,7 +259,7 @@ func TestRemove(t *testing.T) {
 }
 
 func TestLimitsOf(t *testing.T) {
-	want := dispatch.Limits{Concurrency: 20, FirstShare: 0.25, Batch: 100}
+	want := dispatch.Limits{Concurrency: 20, FirstShare: 0.25, Batch: 100, SlowShare: 0.5}
 	if got := dispatch.LimitsOf(new(policy.MustPreset("webhook"))); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

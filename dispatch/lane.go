@@ -42,10 +42,11 @@ type shelf struct {
 	kind    kind
 	items   heap[*entry]
 
-	state state
-	until time.Time // when timed
-	timed bool      // it is in the timers
-	at    int       // in the timers, or when queued in the account's line
+	state  state
+	until  time.Time // when timed
+	timed  bool      // it is in the timers
+	listed bool      // among those that wait for calls to end
+	at     int       // in the timers, or when queued in the account's line
 }
 
 type state uint8

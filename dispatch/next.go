@@ -26,6 +26,10 @@ func (f *Floor) Next(now time.Time, admit func(Item) Answer) (Item, bool) {
 				continue
 			}
 		}
+		if ok, until := f.spares(s.account, s.lane.target, now); !ok {
+			f.waitForSlots(s, until)
+			continue
+		}
 		if answer := admit(e.item); !answer.Admit {
 			f.setAside(s, answer.Until)
 			continue
@@ -41,6 +45,9 @@ func (f *Floor) Next(now time.Time, admit func(Item) Answer) (Item, bool) {
 func (f *Floor) Seat(i *Item, now time.Time, admit func() Answer) (started, waits bool) {
 	k, a := f.kindOf(i), f.account(i.Policy)
 	if f.running >= f.slots || k == overdue || !a.open(k, f.slots, now) {
+		return false, false
+	}
+	if ok, _ := f.spares(a, i.Target, now); !ok {
 		return false, false
 	}
 	if len(f.entries) > 0 && (!f.Resting(now) || f.laneOf(i.Target).waits()) {
@@ -83,6 +90,7 @@ func (f *Floor) count(i *Item, a *account, now time.Time) {
 	if d := a.limits.Spacing; d > 0 {
 		a.nextAt = now.Add(d)
 	}
+	f.began(i.ID, i.Target, a, now)
 }
 
 // pick is the item whose turn it is by lanes and policies.
@@ -104,7 +112,7 @@ func (f *Floor) pick(now time.Time) *entry {
 	if next == nil {
 		return plain
 	}
-	return next.lane.best(f.slots, now)
+	return f.choice(next.lane, now)
 }
 
 func (f *Floor) start(e *entry, now time.Time) Item {

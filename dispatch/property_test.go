@@ -116,7 +116,7 @@ func (h *hall) forget() {
 func (h *hall) end() {
 	if len(h.m.running) > 0 {
 		i := rapid.SampledFrom(h.m.running).Draw(h.T, "ended")
-		h.f.Ended(i.Place())
+		h.f.Ended(i.Place(), h.now)
 		h.m.ended(i.ID)
 	}
 }
@@ -250,7 +250,7 @@ func (h *hall) drain() {
 		}
 		ran := slices.Clone(h.m.running)
 		for _, i := range ran {
-			h.f.Ended(i.Place())
+			h.f.Ended(i.Place(), h.now)
 			h.m.ended(i.ID)
 		}
 		at := h.f.NextAt(h.now)
