@@ -28,6 +28,7 @@ const (
 	doWork                 // arg: a request whose caller has worked on the row
 	doLane                 // arg: a lane whose hold may end by time
 	doExpire               // arg: a lane in which a job was held long enough
+	doProbe                // arg: a gate of which a parked job is let out
 	doFloor                // arg: a process whose floor may start something
 	doWave                 // arg: a batch whose cooldown is over
 	doShared               // arg: a node that shares its servers

@@ -153,6 +153,7 @@ func TestGateScopes(t *testing.T) {
 			s.Callers[0].Clients, s.Callers[0].Mode, s.Callers[0].Gate = 4, mode, c.scope
 			s.Callers = append(s.Callers, s.Callers[0])
 			s.Callers[1].Name = "second"
+			s.Length.Time, s.Length.End = 30*time.Minute, simulate.Cut // the breaker is open until then
 			o := run(t, s, 1).Runs[0]
 			if got := o.Downstream("server").Totals.Requests; got != c.want {
 				t.Errorf("%s gates, %s: %d requests, want %d", c.scope, mode, got, c.want)
@@ -160,13 +161,18 @@ func TestGateScopes(t *testing.T) {
 			if c.scope == simulate.GateNone {
 				continue
 			}
-			// Whoever was held ends after max_hold.
-			dead := o.Caller("second").DeadLetters
-			if n := len(dead); n == 0 || dead[n-1].Cause != "expired" || dead[n-1].Class != "unavailable" {
-				t.Errorf("%s gates, %s: dead letters %+v", c.scope, mode, dead)
+			// Whoever was held for max_hold is parked; in process the caller is told.
+			first, second := o.Caller("caller"), o.Caller("second")
+			if dead := second.DeadLetters; mode == simulate.InProcess {
+				if n := len(dead); n == 0 || dead[n-1].Cause != "target_down" || dead[n-1].Class != "unavailable" {
+					t.Errorf("%s gates: dead letters %+v", c.scope, dead)
+				}
+			} else if held := 80 - c.want; first.Totals.Parked+second.Totals.Parked != held || first.Totals.Unfinished+second.Totals.Unfinished != held {
+				t.Errorf("%s gates: %d and %d parked, %d and %d unfinished; want %d in all", c.scope,
+					first.Totals.Parked, second.Totals.Parked, first.Totals.Unfinished, second.Totals.Unfinished, held)
 			}
-			for _, h := range []float64{o.Caller("caller").Totals.Held, o.Caller("second").Totals.Held} {
-				if c.scope != simulate.GateShared && h != float64(40-c.want/2)*60 {
+			for _, h := range []float64{first.Totals.Held, second.Totals.Held} {
+				if mode == simulate.InProcess && c.scope != simulate.GateShared && h != float64(40-c.want/2)*60 {
 					t.Errorf("%s gates, %s: held for %v s", c.scope, mode, h)
 				}
 			}
@@ -174,22 +180,19 @@ func TestGateScopes(t *testing.T) {
 	}
 }
 
-// TestHoldIsSummedOverALife: a job is held for 60 s in all, then parked.
-func TestHoldIsSummedOverALife(t *testing.T) {
+// TestAPauseThatTheTargetAskedForIsNoHold: however long it lasts, nobody is
+// parked for it.
+func TestAPauseThatTheTargetAskedForIsNoHold(t *testing.T) {
 	p := tries(t, 5, time.Second, func(p *policy.Policy) {
-		p.Gate, p.MaxHold, p.OnHoldEnd = true, time.Minute, policy.HoldPark
+		p.Gate, p.MaxHold = true, time.Minute
 		p.RetryAfter = policy.RetryAfter{Honour: true}
 	})
-	// Each answer asks for 40 s: as the delay's floor that is no hold, but
-	// the second job, which arrives at 1 s, is held.
+	// Each answer asks for 40 s: as the delay's floor that is no hold, and
+	// the second job, which arrives at 1 s, is held for it.
 	d := simulate.Downstream{Faults: []simulate.Fault{{Kind: simulate.FaultError, Answer: simulate.Answer{Status: 503, RetryAfter: 40 * time.Second}}}}
 	for mode, want := range map[simulate.Mode][]string{
-		// At 40 s job 1's try pauses the target again before job 2 asks: held
-		// for 39 s, then for 21 s more.
-		simulate.InProcess: {"finish 1m1s target_down"},
-		// The floor lets the one that was due first go first, so both start at
-		// 40 s. At 160 s job 1 is before it: 39 s and 21 s again.
-		simulate.Durable: {"started 40s ", "started 1m20s ", "started 2m0s ", "finish 3m1s target_down"},
+		simulate.InProcess: {"started 1m20s ", "started 2m0s ", "started 4m0s ", "started 4m40s ", "started 6m0s ", "finish 6m0s exhausted"},
+		simulate.Durable:   {"started 40s ", "started 1m20s ", "started 2m0s ", "started 3m20s ", "started 4m0s ", "finish 4m0s exhausted"},
 	} {
 		s := batchOf(1, calls(p, "server"), d)
 		s.Callers[0].Arrivals = []simulate.Arrivals{{Kind: simulate.Trace, Times: []time.Duration{0, time.Second}}}

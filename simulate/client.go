@@ -122,7 +122,7 @@ func (k *kernel) newClient(name string, spec *Client, procs, workers int, mode M
 		p := process{client: index, workers: workers, waiting: newList(), connections: spec.Connections, line: newList()}
 		if mode == Durable {
 			cl.gate.Keep = permitLife
-			p.floor, p.items = k.newFloor(&cl, workers), map[int64]int32{}
+			p.floor, p.items = k.newFloor(&cl, int32(len(k.procs)), workers), map[int64]int32{}
 			p.admit = k.admitter(int32(len(k.procs)))
 		}
 		k.procs = append(k.procs, p)
@@ -323,6 +323,8 @@ func (k *kernel) detach(i int32) {
 		k.procs[j.proc].waiting.remove(k.jobs.links, i)
 	case heldBack:
 		k.unhold(i)
+	case parked:
+		j.stage = delayed
 	}
 	if k.clients[j.client].mode == Durable {
 		k.unfloor(i)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/dispatch"
+	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/policy"
 )
 
@@ -15,16 +16,17 @@ const unlimited = 1 << 30
 const permitLife = time.Second
 
 // newFloor makes the floor of a durable process.
-func (k *kernel) newFloor(cl *client, workers int) *dispatch.Floor {
+func (k *kernel) newFloor(cl *client, proc int32, workers int) *dispatch.Floor {
 	if workers == 0 {
 		workers = unlimited
 	}
 	f := dispatch.New(workers, k.origin)
 	limits := dispatch.LimitsOf(cl.policy)
 	if cl.spec.Gate == "" || cl.spec.Gate == GateNone { // work without a target is claimed in its order
-		limits.FirstShare = 0
+		limits.FirstShare, limits.SlowShare = 0, 0
 	}
 	f.SetPolicy(cl.policy.Name, limits)
+	f.SetProbing(k.prober(proc))
 	return f
 }
 
@@ -50,9 +52,10 @@ func (k *kernel) requeue(i int32) {
 	switch {
 	case k.clients[j.client].targets[j.target].disabled:
 		k.fail(i, disabled)
-	case j.slot:
+	case j.slot && !k.yields(j):
 		k.resume(i)
 	default:
+		k.freeSlot(i)
 		j.stage = queued
 		p := &k.procs[j.proc]
 		p.items[j.seq] = i
@@ -68,7 +71,7 @@ func (k *kernel) requeue(i int32) {
 // itemOf is a job as the floor knows it.
 func (k *kernel) itemOf(j *job) dispatch.Item {
 	return dispatch.Item{
-		ID: j.seq, Target: k.nameOf(j), Policy: k.clients[j.client].policy.Name, Retry: j.history.Starts > 0,
+		ID: j.seq, Target: k.nameOf(j), Policy: k.clients[j.client].policy.Name, Retry: j.history.Starts > 0, Repeat: j.history.Starts > 0,
 		Priority: int(j.priority), DueAt: k.origin.Add(time.Duration(j.due)),
 	}
 }
@@ -130,6 +133,35 @@ func (k *kernel) admitter(proc int32) func(dispatch.Item) dispatch.Answer {
 	}
 }
 
+// prober knows the targets whose next start decides for all others.
+func (k *kernel) prober(proc int32) func(target string) bool {
+	numbers := map[string]int32{}
+	return func(target string) bool {
+		cl := &k.clients[k.procs[proc].client]
+		if cl.firstGate == none || !cl.gate.Breaker.On() {
+			return false
+		}
+		if len(numbers) == 0 {
+			for n := range cl.targets {
+				numbers[cl.targets[n].name] = int32(n)
+			}
+		}
+		g := k.gates[k.gateAt(cl, proc, numbers[target])]
+		return g.state.Phase == gate.Open || g.state.Phase == gate.HalfOpen
+	}
+}
+
+// yields reports whether a job gives up the slot in which it waited out its
+// delay: what holds its target is not its delay.
+func (k *kernel) yields(j *job) bool {
+	cl := &k.clients[j.client]
+	if cl.firstGate == none || !cl.policy.Gate {
+		return false
+	}
+	s := &k.gates[k.gateOf(j)].state
+	return cl.gate.Breaker.On() && s.Phase != gate.Closed || s.PauseUntil.Time().After(k.time())
+}
+
 // wakeFloors tells the floors of a lane's client that its gate has changed.
 func (k *kernel) wakeFloors(ln *lane) {
 	cl := &k.clients[ln.client]
@@ -185,7 +217,7 @@ func (k *kernel) freeSlot(i int32) {
 	j.slot = false
 	item := k.itemOf(j)
 	item.Retry = j.onFloor
-	k.procs[j.proc].floor.Ended(item.Place())
+	k.procs[j.proc].floor.Ended(item.Place(), k.time())
 	k.pump(j.proc)
 }
 

@@ -42,6 +42,6 @@ func Example() {
 	fmt.Println("recovered:", first.Recovered, "drained:", first.Drained)
 	// Output:
 	// dead_share 0.000 ± 0.000
-	// amplification 1.002 ± 0.000
+	// amplification 1.003 ± 0.000
 	// recovered: true drained: true
 }

@@ -14,6 +14,9 @@ import (
 type gateCell struct {
 	state gate.State
 	lanes []int32 // of the clients that ask it
+
+	parked []parkedJob // in the order in which they were
+	probe  handle      // when the next of them is let out
 }
 
 // lane is what a gate holds back of one client: first attempts or retries.
@@ -127,7 +130,8 @@ func (k *kernel) ask(i int32, ln *lane) gate.Verdict {
 			stops = k.instant(v.Until)
 		}
 	}
-	ln.clock, ln.since, ln.stops = ln.reading(k.now), k.now, stops
+	// A pause that the target asked for holds, and does not count.
+	ln.clock, ln.since, ln.stops = ln.reading(k.now), max(k.now, k.instant(cell.state.PauseUntil.Time())), stops
 	return v
 }
 
@@ -277,15 +281,22 @@ func (k *kernel) unhold(i int32) {
 	k.jobs.at(i).stage = delayed
 }
 
-// overHeld ends a job by on_hold_end.
+// overHeld parks a job, or ends it where the policy says so. In process there
+// is nowhere to park it: the caller is told.
 func (k *kernel) overHeld(i int32) {
 	j := k.jobs.at(i)
-	j.generic = failure.Unavailable
-	cause := retry.CauseExpired
-	if k.clients[j.client].policy.OnHoldEnd == policy.HoldPark {
-		cause = retry.CauseTargetDown
+	cl := &k.clients[j.client]
+	fails := cl.policy.FailsHeld(j.history.Starts > 0)
+	if cl.mode == Durable && !fails {
+		k.park(i)
+		return
 	}
-	k.fail(i, cause)
+	j.generic = failure.Unavailable
+	if fails {
+		k.fail(i, retry.CauseExpired)
+	} else {
+		k.fail(i, retry.CauseTargetDown)
+	}
 }
 
 // permitBack ends an admitted call at its gate and wakes what it held.
@@ -297,7 +308,7 @@ func (k *kernel) permitBack(i int32, ok bool, f failure.Failure, pause time.Dura
 	}
 	g := k.gateOf(j)
 	cell := &k.gates[g]
-	done := gate.Done{OK: ok, Failure: f, Retry: j.asRetry, Probe: j.probe, Pause: pause}
+	done := gate.Done{OK: ok, Failure: f, Retry: j.asRetry, Probe: j.probe, Repeat: j.history.Starts > 1, Pause: pause}
 	if cl.gate.Keep > 0 {
 		done.StartedAt = k.origin.Add(time.Duration(j.started))
 	}
@@ -311,6 +322,7 @@ func (k *kernel) permitBack(i int32, ok bool, f failure.Failure, pause time.Dura
 	for _, l := range cell.lanes {
 		k.wake(l)
 	}
+	k.releaseParked(g)
 }
 
 // wake lets a lane ask again because its gate has changed.
@@ -325,10 +337,12 @@ func (k *kernel) wake(l int32) {
 }
 
 // gateOf is the gate of a job's target.
-func (k *kernel) gateOf(j *job) int32 {
-	cl := &k.clients[j.client]
+func (k *kernel) gateOf(j *job) int32 { return k.gateAt(&k.clients[j.client], j.proc, j.target) }
+
+// gateAt is the gate of a client's target for one of its processes.
+func (k *kernel) gateAt(cl *client, proc, target int32) int32 {
 	if cl.sharedGate != nil {
-		return cl.sharedGate[j.target]
+		return cl.sharedGate[target]
 	}
-	return cl.firstGate + (j.proc-cl.firstProc)*cl.gatesEach + j.target
+	return cl.firstGate + (proc-cl.firstProc)*cl.gatesEach + target
 }

@@ -19,6 +19,7 @@ const (
 	queued                // on the floor of a durable process
 	flying                // a start is under way
 	between               // failed a pass, waits for the wave's plan
+	parked                // held too long, waits for its target to be well
 )
 
 // job is one piece of work in the system.

@@ -163,6 +163,8 @@ func (k *kernel) handle(t task, arg int32) {
 		k.laneDue(arg)
 	case doExpire:
 		k.laneExpired(arg)
+	case doProbe:
+		k.probeDue(arg)
 	case doFloor:
 		k.floorDue(arg)
 	case doWave:

@@ -59,12 +59,15 @@ const MaxIntervals = 12
 // CallerTotals are the scalars of one caller after the warm-up. Jobs count
 // if they arrived after it, starts and calls if they began after it.
 type CallerTotals struct {
-	// Jobs arrived; of them Succeeded, Dead (ended without success, parked
-	// included) and Unfinished (neither when the run ended).
+	// Jobs arrived; of them Succeeded, Dead (ended without success)
+	// and Unfinished (neither when the run ended).
 	Jobs       int64 `json:"jobs"`
 	Succeeded  int64 `json:"succeeded"`
 	Dead       int64 `json:"dead"`
 	Unfinished int64 `json:"unfinished"`
+	// Parked counts how often jobs were held for max_hold and parked until
+	// their target was well; one that is parked at the end is unfinished.
+	Parked int64 `json:"parked"`
 	// Starts are tries begun: Firsts and Retries. Calls are starts whose
 	// request was sent; a start that timed out while it waited for a
 	// connection sent none. OK and Failed are how starts ended.

@@ -119,6 +119,7 @@ const (
 	Arrived EventKind = "arrived" // a job arrived (was enqueued)
 	Started EventKind = "started" // a start began
 	Ended   EventKind = "ended"   // a start ended; the decision is in it
+	Parked  EventKind = "parked"  // it was held too long and waits for its target, off the queue
 	Finish  EventKind = "finish"  // the job ended
 )
 
