@@ -77,7 +77,7 @@ func waitingCases() []whyCase {
 		{"queued again by an order", func(g *gathered) {
 			g.failedWith(status(404), "12:00:01", "12:00:31", 0.5)
 			g.job.State, g.job.Cause, g.job.EndedAt = job.Queued, "", time.Time{}
-			g.job.History, g.job.DueAt = store.Fresh(g.job.History), clockAt("12:01:00")
+			g.job.History, g.job.DueAt = store.Requeued(g.job.History, retry.CauseExhausted), clockAt("12:01:00")
 			g.retried = &store.AuditRow{At: clockAt("12:01:00"), Actor: "maya"}
 		}, []string{
 			"requeued: was queued again with fresh attempts by maya at 12:01:00Z, after 1 start; due since 12:01:00Z (23s ago)",

@@ -80,9 +80,17 @@ func CheckRedrive(f Filter) error {
 	return nil
 }
 
-// Fresh is the history of a job that is queued again by an order: the starts
-// are remembered, everything else begins anew.
-func Fresh(h retry.History) retry.History { return retry.History{Starts: h.Starts} }
+// Requeued is the history of a failed or parked job that is queued again: the
+// starts are remembered, everything else begins anew. One that was parked
+// because its target was down goes on where it was, since it did not fail:
+// spent attempts stay spent. Only the time that it was held begins anew.
+func Requeued(h retry.History, cause job.Cause) retry.History {
+	if cause == retry.CauseTargetDown {
+		h.Held = 0
+		return h
+	}
+	return retry.History{Starts: h.Starts}
+}
 
 // Recorded is the ledger's row of a settle that was applied: the lease's own
 // numbers, instants cut, texts made storable, due set where the job waits. Of

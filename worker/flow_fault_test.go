@@ -268,13 +268,16 @@ func TestSuspectsAreHeldElsewhere(t *testing.T) {
 		s := newStore()
 		target := &server{down: errDown}
 		seqs := crashedTwice(t, s, times(6, job.New{Kind: "k", Policy: "b", Target: "a"})...)
+		// What crashed before opens no breaker, so others do.
+		enqueue(t, s, times(3, job.New{Kind: "k", Queue: "elsewhere", Policy: "b", Target: "a"})...)
 		newRig(t, s, Config{
 			Policies: []policy.Policy{breaking("b", nil)}, Queues: []string{"elsewhere"},
 			Handlers: map[string]Handler{"k": target.handle},
 		})
 		pass(10 * time.Second)
-		if n := len(target.called()); n != 3 {
-			t.Errorf("%d calls before the breaker opened, want 3", n)
+		before := len(target.called())
+		if before < 3 || before > 5 {
+			t.Errorf("%d calls before the breaker opened, want 3 to 5", before)
 		}
 		for _, seq := range seqs {
 			if j := jobOf(t, s, seq); j.State != job.Queued {
@@ -287,7 +290,7 @@ func TestSuspectsAreHeldElsewhere(t *testing.T) {
 		for _, seq := range seqs {
 			state(t, s, seq, job.Succeeded, "")
 		}
-		if at := target.called()[3]; !at.Equal(until) {
+		if at := target.called()[before]; !at.Equal(until) {
 			t.Errorf("the probe came %s after the breaker's time", at.Sub(until))
 		}
 	})

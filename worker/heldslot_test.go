@@ -62,7 +62,7 @@ func TestStrictHeadHeldTooLongIsParked(t *testing.T) {
 			Queues: []string{"strict"},
 			Policies: []policy.Policy{breaking("b", func(p *policy.Policy) {
 				p.Attempts, p.MaxHold, p.OnHoldEnd = 1, 20*time.Second, policy.HoldPark
-				p.Breaker.Consecutive, p.Breaker.Open, p.Breaker.Cap = 1, 10*time.Minute, 10*time.Minute
+				p.Breaker.Consecutive, p.Breaker.Open, p.Breaker.Cap = 1, time.Minute, time.Minute
 			})},
 			Handlers: map[string]Handler{"k": func(context.Context, *Task) error {
 				if called++; called == 1 {

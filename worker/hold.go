@@ -154,7 +154,7 @@ func (w *Worker) endHeld(ctx context.Context, g *store.Gate, now time.Time) (end
 			if !ok {
 				continue
 			}
-			n, err := w.endAll(ctx, endingOf(p, store.Ending{Target: g.Target, Policy: name, DueBy: cutoff, Retries: isRetry}))
+			n, err := w.endAll(ctx, endingOf(p, isRetry, store.Ending{Target: g.Target, Policy: name, DueBy: cutoff, Retries: isRetry}))
 			ended = ended.and(n)
 			if err != nil {
 				return ended, next, err
@@ -193,7 +193,11 @@ func holdLeft(s *gate.State, now time.Time, limit time.Duration, isRetry bool) t
 
 // endHeldBefore ends jobs that earlier holds had taken a part of the time of.
 func (w *Worker) endHeldBefore(ctx context.Context, g *store.Gate, now time.Time) (ended endings, next time.Time, err error) {
-	over := make(map[*policy.Policy][]int64)
+	type heldOver struct {
+		policy *policy.Policy
+		retry  bool
+	}
+	over := make(map[heldOver][]int64)
 	for after := int64(0); ; {
 		jobs, err := w.store.HeldBefore(ctx, g.Target, after, endRows)
 		if err != nil {
@@ -211,7 +215,8 @@ func (w *Worker) endHeldBefore(ctx context.Context, g *store.Gate, now time.Time
 			switch {
 			case j.DueAt.After(now):
 			case left <= 0:
-				over[p] = append(over[p], j.Seq)
+				k := heldOver{p, isRetry}
+				over[k] = append(over[k], j.Seq)
 			default:
 				next = earlier(next, now.Add(left))
 			}
@@ -220,9 +225,9 @@ func (w *Worker) endHeldBefore(ctx context.Context, g *store.Gate, now time.Time
 			break
 		}
 	}
-	for p, seqs := range over {
+	for k, seqs := range over {
 		for part := range slices.Chunk(seqs, endRows) {
-			e := endingOf(p, store.Ending{Target: g.Target, Seqs: part, Any: true, DueBy: store.Never, Limit: endRows})
+			e := endingOf(k.policy, k.retry, store.Ending{Target: g.Target, Seqs: part, Any: true, DueBy: store.Never, Limit: endRows})
 			n, err := w.store.EndWaiting(ctx, w.storeNow(), e)
 			ended = ended.and(endedAs(e.To, n))
 			if err != nil {
@@ -254,11 +259,11 @@ func (e endings) of(to job.State) int {
 	return e.failed
 }
 
-// endingOf says what becomes of work that the policy's max_hold ends.
-func endingOf(p *policy.Policy, e store.Ending) store.Ending {
-	e.To, e.Cause = job.Failed, retry.CauseExpired
-	if p.OnHoldEnd == policy.HoldPark {
-		e.To, e.Cause = job.Parked, retry.CauseTargetDown
+// endingOf says what becomes of work that was held for max_hold.
+func endingOf(p *policy.Policy, isRetry bool, e store.Ending) store.Ending {
+	e.To, e.Cause = job.Parked, retry.CauseTargetDown
+	if p.FailsHeld(isRetry) {
+		e.To, e.Cause = job.Failed, retry.CauseExpired
 	}
 	return e
 }
@@ -365,7 +370,7 @@ func (l *loop) expire(r *run, now time.Time) bool {
 	}
 	l.unline(r)
 	l.vacate(r)
-	to := endingOf(r.policy, store.Ending{})
+	to := endingOf(r.policy, r.entry.retry, store.Ending{})
 	r.settle = &store.Settle{Ref: r.ref(), To: to.To, Cause: to.Cause, History: r.job.History}
 	r.verdict = verdict{to: to.To}
 	l.pending = append(l.pending, r)

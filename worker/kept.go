@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
@@ -118,6 +119,10 @@ func (l *loop) resumeLane(t *turn, r *run, now time.Time) bool {
 	p.kept, p.arrivedAt = true, now
 	p.track = l.lanes.trackOf(&r.job, r.policy)
 	p.retry = store.Retrying(r.job.History)
+	if why := l.yields(r, now); why != "" {
+		l.giveBack(r, why)
+		return true
+	}
 	switch {
 	case l.admission(r, now, true).Admit:
 		l.reserve(r)
@@ -130,6 +135,22 @@ func (l *loop) resumeLane(t *turn, r *run, now time.Time) bool {
 	return false
 }
 
+// yields says why a lease gives up the slot in which it waited out its delay;
+// empty if it keeps it. What holds its target is not its delay: work that has
+// not failed goes before it then. Nothing may overtake a strict queue's job.
+func (l *loop) yields(r *run, now time.Time) string {
+	if r.job.Target == "" || !r.policy.Gate || l.lanes.laws[r.job.Queue].strict {
+		return ""
+	}
+	switch b := r.entry.track.booths[0]; {
+	case b.state.PauseUntil.Time().After(now):
+		return "its target asked for a pause"
+	case r.policy.Breaker.On() && b.state.Phase != gate.Closed:
+		return "its target keeps failing"
+	}
+	return ""
+}
+
 // keptFirst reports whether a lease that kept its slot is due, under a policy
 // whose starts are spaced: the next turn lets it begin before any other.
 func (l *loop) keptFirst(p *pace, now time.Time) bool {
@@ -140,7 +161,7 @@ func (l *loop) keptFirst(p *pace, now time.Time) bool {
 // vacate frees the place on the floor of lanes of a run that leaves.
 func (l *loop) vacate(r *run) {
 	if p := r.entry; p != nil && p.onFloor && r.process == l.process {
-		l.lanes.floor.Ended(p.place)
+		l.lanes.floor.Ended(p.place, l.now())
 		p.onFloor = false
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ebbhq/ebb/dispatch"
 	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
@@ -249,6 +250,9 @@ func (l *loop) discover(t *turn, now time.Time) {
 	}
 	if limit <= 0 || len(t.runs) > 0 && l.machine().Before(la.discoverAt()) {
 		return
+	}
+	if la.probeDue(now) {
+		limit = max(limit, dispatch.ProbeReach)
 	}
 	for _, queue := range l.config.Queues {
 		if la.hungry[queue] {

@@ -29,29 +29,30 @@ type lanes struct {
 	laws      map[string]law
 	lawful    bool // they were read
 
-	hungry   map[string]bool // queues in which lanes may wait to be discovered
-	seeking  int             // discoveries under way
-	ample    bool            // the last one that came back found as much as it may; so it is taken of the first
-	ended    int             // starts that ended since the last one
-	ends     int             // starts that ended, ever
-	flown    int             // those of them that ended while the last turn was under way, or since the one before it came back
-	landedAt int             // ends when the last turn came back
-	landedOn time.Time       // machine time; when that was
-	took     time.Duration   // by that turn
-	lined    int             // runs that wait in tracks
-	asking   int             // asked for by name in turns under way
-	oldestAt time.Time       // when the first of them came, or before it
-	staying  bool            // among them some of strict queues may be
-	emptyAt  time.Time       // machine time; when a discovery last found nothing
-	askedAt  time.Time       // when a discovery was last asked for
-	begins   []*run          // chosen, with permits in hand, to be begun by the next turn
-	paced    []*run          // begun, and wait for their slots
-	running  int             // in slots: at work, about to be, or paced
-	starved  bool            // there was work, and no slot for it
-	lead     int             // starts of plain work beyond those of lanes, by a slot's worth each at most
-	passing  bool            // work waits since the last turn for permits that a turn must carve
-	passed   int             // starts that passed it
-	waited   map[string]bool // targets whose work waits for its policy, not for a gate
+	hungry   map[string]bool      // queues in which lanes may wait to be discovered
+	seeking  int                  // discoveries under way
+	ample    bool                 // the last one that came back found as much as it may; so it is taken of the first
+	ended    int                  // starts that ended since the last one
+	ends     int                  // starts that ended, ever
+	flown    int                  // those of them that ended while the last turn was under way, or since the one before it came back
+	landedAt int                  // ends when the last turn came back
+	landedOn time.Time            // machine time; when that was
+	took     time.Duration        // by that turn
+	lined    int                  // runs that wait in tracks
+	asking   int                  // asked for by name in turns under way
+	oldestAt time.Time            // when the first of them came, or before it
+	staying  bool                 // among them some of strict queues may be
+	emptyAt  time.Time            // machine time; when a discovery last found nothing
+	askedAt  time.Time            // when a discovery was last asked for
+	begins   []*run               // chosen, with permits in hand, to be begun by the next turn
+	paced    []*run               // begun, and wait for their slots
+	running  int                  // in slots: at work, about to be, or paced
+	starved  bool                 // there was work, and no slot for it
+	lead     int                  // starts of plain work beyond those of lanes, by a slot's worth each at most
+	passing  bool                 // work waits since the last turn for permits that a turn must carve
+	passed   int                  // starts that passed it
+	waited   map[string]bool      // targets whose work waits for its policy, not for a gate
+	probeAt  map[string]time.Time // when this process saw that targets may be probed
 }
 
 // trackKey names a lane.
@@ -90,7 +91,8 @@ type entry struct {
 	reserved  bool           // a slot is kept for it
 	stays     bool           // a strict queue's: it waits here, whatever holds it
 	arrivedAt time.Time
-	heldFor   time.Duration
+	heldFor   time.Duration // by what counts towards max_hold
+	pausedFor time.Duration // by a pause that the target asked for
 	heldBy    string
 }
 
@@ -100,7 +102,9 @@ func (l *loop) newLanes(now time.Time) *lanes {
 		booths: make(map[string]*booth), tracks: make(map[trackKey]*track),
 		gates: make(map[*policy.Policy]*gate.Config), laws: make(map[string]law),
 		hungry: make(map[string]bool), ample: true, waited: make(map[string]bool),
+		probeAt: make(map[string]time.Time),
 	}
+	la.floor.SetProbing(la.probing)
 	for name, p := range l.policies {
 		la.floor.SetPolicy(name, dispatch.LimitsOf(p))
 	}
@@ -230,7 +234,7 @@ func (l *loop) newEntry() *entry {
 
 func itemOf(r *run) dispatch.Item {
 	return dispatch.Item{
-		ID: r.job.Seq, Target: r.entry.track.target, Policy: r.policy.Name, Retry: r.entry.retry,
+		ID: r.job.Seq, Target: r.entry.track.target, Policy: r.policy.Name, Retry: r.entry.retry, Repeat: r.job.History.Starts > 0,
 		Priority: r.job.Priority, DueAt: r.job.DueAt,
 	}
 }

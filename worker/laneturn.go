@@ -181,6 +181,7 @@ func (l *loop) turnedLanes(t *turn, answer *store.Turned) {
 			b.done(b.config, now)
 			l.tellGate(b, &before, d, now)
 			l.expectSweep(b, now)
+			la.expectProbe(b)
 		} else {
 			b.lost(rowOf(answer.Gates, b.target), l.config.Seed)
 		}

@@ -10,7 +10,8 @@ import (
 )
 
 // noteHeld remembers what held a start back since it was due, and for how
-// long: what counts towards max_hold.
+// long. A pause that the target asked for is told apart: it does not count
+// towards max_hold.
 func (l *loop) noteHeld(r *run, now time.Time) {
 	p := r.entry
 	if !r.policy.Gate || r.job.Target == "" {
@@ -18,15 +19,14 @@ func (l *loop) noteHeld(r *run, now time.Time) {
 	}
 	b := p.track.booths[0]
 	p.heldFor = b.state.HeldBetween(r.job.DueAt, now, p.retry)
+	p.pausedFor = b.state.PausedBetween(r.job.DueAt, now)
 	p.heldBy = ""
-	if p.heldFor <= 0 {
-		return
-	}
-	switch all := b.state.HeldBetween(r.job.DueAt, now, false); {
-	case all < p.heldFor && p.retry:
-		p.heldBy = gate.HeldBudget.String()
-	case !b.state.PauseUntil.Time().Before(r.job.DueAt) && b.state.Trips == 0 && !p.permits[0].probe:
+	switch {
+	case p.heldFor <= 0 && p.pausedFor <= 0:
+	case p.pausedFor > p.heldFor:
 		p.heldBy = gate.HeldRetryAfter.String()
+	case p.retry && b.state.HeldBetween(r.job.DueAt, now, false) < p.heldFor:
+		p.heldBy = gate.HeldBudget.String()
 	default:
 		p.heldBy = gate.HeldBreaker.String()
 	}
@@ -37,7 +37,7 @@ func (r *run) hold() (by string, held time.Duration) {
 	if r.entry == nil {
 		return "", 0
 	}
-	return r.entry.heldBy, r.entry.heldFor
+	return r.entry.heldBy, r.entry.heldFor + r.entry.pausedFor
 }
 
 // doneOf is how a start ended, as its target's gate is told.
@@ -45,7 +45,7 @@ func (r *run) doneOf() gate.Done {
 	r.mu.Lock()
 	started := r.began()
 	r.mu.Unlock()
-	done := gate.Done{StartedAt: started}
+	done := gate.Done{StartedAt: started, Repeat: r.job.History.Starts > 0}
 	why := r.verdict.why
 	switch {
 	case r.verdict.to == job.Succeeded, r.verdict.completed:

@@ -3,6 +3,7 @@ package worker
 import (
 	"time"
 
+	"github.com/ebbhq/ebb/dispatch"
 	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/store"
 )
@@ -61,10 +62,46 @@ func outlook(config *gate.Config, s gate.State, now time.Time) (openAt time.Time
 		}
 		at = openAt
 	}
-	if room = gate.Room(*config, s, at); room >= gate.Unlimited {
+	switch room = gate.Room(*config, s, at); {
+	case room >= gate.Unlimited:
 		room = store.NoLimit
+	case room > 0 && isProbed(config, &s): // one of so many will be the probe
+		room = dispatch.ProbeReach
 	}
 	return openAt, room
+}
+
+// isProbed reports whether the next call decides whether others may go.
+func isProbed(config *gate.Config, s *gate.State) bool {
+	return config != nil && config.Breaker.On() && (s.Phase == gate.Open || s.Phase == gate.HalfOpen)
+}
+
+// probing is isProbed of a target, for the floor.
+func (la *lanes) probing(target string) bool {
+	b := la.booths[target]
+	return b != nil && isProbed(b.config, &b.state)
+}
+
+// expectProbe remembers when a target may be probed, so that enough of its work
+// is claimed then to choose from.
+func (la *lanes) expectProbe(b *booth) {
+	if b.state.Phase == gate.Open && isProbed(b.config, &b.state) {
+		la.probeAt[b.target] = b.state.OpenUntil.Time()
+	} else {
+		delete(la.probeAt, b.target)
+	}
+}
+
+// probeDue reports whether a target may be probed that it has not been said of.
+func (la *lanes) probeDue(now time.Time) bool {
+	due := false
+	for target, at := range la.probeAt {
+		if !at.After(now) {
+			delete(la.probeAt, target)
+			due = true
+		}
+	}
+	return due
 }
 
 // sooner reports whether a target's lanes may be looked at earlier than the

@@ -71,8 +71,8 @@ func (s *Store) Retry(ctx context.Context, now time.Time, actor string, seq int6
 	return nil
 }
 
-// requeue gives a failed or parked job fresh attempts, unless its unique key
-// was taken since.
+// requeue queues a failed or parked job again, unless its unique key was taken
+// since.
 func (s *Store) requeue(r *row, now time.Time) bool {
 	if other := s.uniques[r.job.Unique]; r.job.Unique != "" && other != nil && other != r {
 		return false
@@ -81,8 +81,9 @@ func (s *Store) requeue(r *row, now time.Time) bool {
 		if passed(j, store.Instant(now)) {
 			j.DeadlineAt = time.Time{}
 		}
+		history := store.Requeued(j.History, j.Cause)
 		j.State, j.Cause, j.Config, j.EndedAt, j.DueAt = job.Queued, retry.CauseNone, "", time.Time{}, store.Instant(now)
-		s.remember(j, store.Fresh(j.History))
+		s.remember(j, history)
 	})
 	return true
 }

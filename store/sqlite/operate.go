@@ -101,8 +101,8 @@ func (t *tx) hurry(j *job.Job) error {
 	return t.shelve(j.Queue, []int64{j.Seq}, true)
 }
 
-// requeue gives a failed or parked job fresh attempts, unless its unique key
-// was taken since.
+// requeue queues a failed or parked job again, unless its unique key was taken
+// since.
 func (t *tx) requeue(from job.State, seq int64) (bool, error) {
 	table := "dead"
 	if from == job.Parked {

@@ -241,6 +241,32 @@ var holdRules = []flowRule{
 		s.inState(job.Failed, seqs[:2]...)
 		s.same("behind", []any{s.job(seqs[2]).State, s.job(seqs[2]).Cause}, []any{job.Parked, job.HeadFailed})
 	}},
+	{"parked because its target was down: goes on with the attempts it had", func(s *flowScript) {
+		p := s.process(t0)
+		seq := s.heldJob(p, 42*time.Second)
+		before := s.job(seq).History
+		e := ending
+		e.To, e.Cause, e.Any, e.Seqs = job.Parked, retry.CauseTargetDown, true, []int64{seq}
+		for i, release := range []func(now time.Time){
+			func(now time.Time) { s.must(s.Retry(s.ctx, now, "ann", seq)) },
+			func(now time.Time) {
+				s.redrive(now, store.Filter{State: job.Parked, Cause: retry.CauseTargetDown, Target: "x"}, 9)
+			},
+		} {
+			now := at(float64(100 + 10*i))
+			e.DueBy = now
+			s.same("parked", s.end(now, e), 1)
+			release(now)
+			want := before
+			want.Held = 0
+			s.same("history", s.job(seq).History, want)
+			lanes, err := s.Lanes(s.ctx, "x", 9)
+			s.must(err)
+			s.same("a retry to its gate", []int{lanes[0].Firsts, lanes[0].Retries}, []int{0, 1})
+		}
+		j := s.serveOne(at(200), p, "x")
+		s.same("claimed", []any{j.Seq, j.History.Attempts, j.History.FirstStartAt}, []any{seq, before.Attempts, before.FirstStartAt})
+	}},
 	{"what a job was held for is remembered until it is queued anew", func(s *flowScript) {
 		p := s.process(t0)
 		seq := s.add(t0, to("x"))[0]

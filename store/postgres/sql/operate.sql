@@ -1,12 +1,18 @@
 -- fragment: revive
--- Queued again by an order: fresh attempts, due now, no deadline that has
--- passed. One with a key is blocked until its note is worked off.
+-- Queued again: fresh attempts, due now, no deadline that has passed. What was
+-- parked because its target was down goes on with the attempts it had. One with
+-- a key is blocked until its note is worked off.
 added AS (
     INSERT INTO ebb_job (seq, due_at, enqueued_at, deadline_at, starts, epoch, priority, queue, kind, policy, args, target, key, key_rule,
-                         unique_key, batch, trace, last_class, last_error, fingerprint, version, progress, queue_number, lane, blocked)
+                         unique_key, batch, trace, last_class, last_error, fingerprint, version, progress, queue_number, lane, blocked,
+                         attempts, waits, idle, crashes, free, first_start_at, last_delay, retrying)
     SELECT seq, now, enqueued_at, CASE WHEN deadline_at >= now THEN deadline_at END, starts, epoch, priority, queue, kind, policy,
            args, target, key, key_rule, unique_key, batch, trace, last_class, last_error, fingerprint, version, progress,
-           q.number, /*lane*/, CASE WHEN key IS NOT NULL THEN true END
+           q.number, /*lane*/, CASE WHEN key IS NOT NULL THEN true END,
+           CASE WHEN /*goes_on*/ THEN attempts END, CASE WHEN /*goes_on*/ THEN waits END, CASE WHEN /*goes_on*/ THEN idle END,
+           CASE WHEN /*goes_on*/ THEN crashes END, CASE WHEN /*goes_on*/ THEN free END,
+           CASE WHEN /*goes_on*/ THEN first_start_at END, CASE WHEN /*goes_on*/ THEN last_delay END,
+           /*goes_on*/ AND first_start_at IS NOT NULL
       FROM gone JOIN ebb_queue q ON q.name = gone.queue CROSS JOIN clock
     RETURNING seq, due_at, blocked, /*part*/
 ),
@@ -16,6 +22,9 @@ looked AS (
 ),
 /*gone_noted*/
 SELECT seq FROM added
+
+-- fragment: goes_on
+coalesce(cause = 'target_down', false)
 
 -- fragment: gone_noted
 noted AS (

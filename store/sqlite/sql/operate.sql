@@ -31,10 +31,16 @@ SELECT seq, queue, kind, priority, ?1, epoch, enqueued_at, policy, target, key, 
   FROM ebb_dead WHERE seq = ?2
 
 -- name: parked_again
+-- A parked job; one whose target was down goes on with the attempts it had.
 INSERT INTO ebb_job (seq, queue, kind, priority, due_at, epoch, enqueued_at, policy, target, key, unique_key,
-                     deadline_at, batch, trace, starts, last_class, last_error, fingerprint, version, progress, key_rule, args)
+                     deadline_at, batch, trace, starts, attempts, waits, idle, crashes, free, first_start_at, last_delay,
+                     last_class, last_error, fingerprint, version, progress, key_rule, args)
 SELECT seq, queue, kind, priority, ?1, epoch, enqueued_at, policy, target, key, unique_key,
-       CASE WHEN deadline_at >= ?1 THEN deadline_at END, batch, trace, starts, last_class, last_error, fingerprint, version, progress, key_rule, args
+       CASE WHEN deadline_at >= ?1 THEN deadline_at END, batch, trace, starts,
+       iif(cause = 'target_down', attempts, NULL), iif(cause = 'target_down', waits, NULL), iif(cause = 'target_down', idle, NULL),
+       iif(cause = 'target_down', crashes, NULL), iif(cause = 'target_down', free, NULL),
+       iif(cause = 'target_down', first_start_at, NULL), iif(cause = 'target_down', last_delay, NULL),
+       last_class, last_error, fingerprint, version, progress, key_rule, args
   FROM ebb_parked WHERE seq = ?2
 
 -- name: dead_facts
