@@ -19,7 +19,8 @@ var ErrWord = errors.New("no outcome, class or group of failures; such as exhaus
 // again turns words into what is to be queued again: an outcome (exhausted,
 // soft, permanent, robots, parked), a group of classes (transient, timeout,
 // connection) or a class (server, refused); "all" is all that failed. Without
-// a word it is what another try may mend: exhausted and soft.
+// a word it is what another try may mend: exhausted, with what a host that was
+// down held back, and soft.
 func again(words []string) ([]store.Filter, error) {
 	if len(words) == 0 {
 		words = []string{string(Exhausted), string(Soft)}
@@ -40,6 +41,7 @@ func again(words []string) ([]store.Filter, error) {
 			for _, cause := range []job.Cause{retry.CauseExhausted, retry.CauseExpired, retry.CausePoison} {
 				add(store.Filter{Cause: cause})
 			}
+			add(store.Filter{State: job.Parked, Cause: retry.CauseTargetDown}) // its host was down
 			continue
 		case Soft:
 			add(store.Filter{Class: failure.SoftError})

@@ -11,6 +11,7 @@ import (
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/wave"
 	"github.com/ebbhq/ebb/worker"
@@ -176,11 +177,20 @@ func (r *Runner) left(ctx context.Context) (int64, error) {
 	return counts[job.Queued] + counts[job.Running], err
 }
 
-// failures counts what failed since an instant, by class.
+// failures counts what failed since an instant, by class, and what its host's
+// gate held for so long that it was parked: waves take up both.
 type failures struct {
 	classes []failure.Class
 	counts  map[failure.Class]int64
-	expired int64 // of them, held too long to be tried
+	held    int64 // of them, held too long to be tried
+}
+
+// heldClass is the class under which waves know work that a gate held.
+const heldClass = failure.Unavailable
+
+// heldBack selects the pages that are parked because their host was down.
+func (f *Fetch) heldBack() store.Filter {
+	return store.Filter{State: job.Parked, Cause: retry.CauseTargetDown, Batch: f.ID}
 }
 
 // maxGroups bounds the groups of failures that are read at once.
@@ -193,15 +203,22 @@ func (r *Runner) failed(ctx context.Context, since time.Time) (failures, error) 
 		return f, fmt.Errorf("fetch: failures: %w", err)
 	}
 	for _, g := range groups {
-		if f.counts[g.Class] == 0 {
-			f.classes = append(f.classes, g.Class)
-		}
-		f.counts[g.Class] += g.Count
-		if g.Cause == "expired" {
-			f.expired += g.Count
-		}
+		f.add(g.Class, g.Count)
 	}
+	held, err := r.o.Store.Matching(ctx, fetch.heldBack(), maxGroups)
+	if err != nil {
+		return f, fmt.Errorf("fetch: what was held: %w", err)
+	}
+	f.held = int64(held)
+	f.add(heldClass, f.held)
 	return f, nil
+}
+
+func (f *failures) add(class failure.Class, n int64) {
+	if n > 0 && f.counts[class] == 0 {
+		f.classes = append(f.classes, class)
+	}
+	f.counts[class] += n
 }
 
 func (f *failures) sum() (n int64) {
@@ -240,7 +257,7 @@ func (r *Runner) plan(ctx context.Context) error {
 		if n := f.Wave(); n > 0 {
 			w := &f.Waves[n-1]
 			w.Recovered, w.EndedAt = max(0, w.Planned-again.sum()), now
-			w.Tried = max(0, w.Planned-again.expired)
+			w.Tried = max(0, w.Planned-again.held)
 		}
 		if stop != "" {
 			f.Phase, f.Stopped, f.EndedAt = Ended, stop, now
@@ -307,9 +324,15 @@ func (r *Runner) cool(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("fetch: %s: wave %d: %w", f.ID, w.Number, err)
 		}
-		_, err = r.redrive(ctx, store.Filter{State: job.Failed, Batch: f.ID, Class: class, Until: w.StartAt}, fmt.Sprintf("ebb fetch: wave %d", w.Number))
-		if err != nil {
-			return err
+		filters := []store.Filter{{State: job.Failed, Batch: f.ID, Class: class}}
+		if class == heldClass {
+			filters = append(filters, f.heldBack())
+		}
+		for _, filter := range filters {
+			filter.Until = w.StartAt
+			if _, err := r.redrive(ctx, filter, fmt.Sprintf("ebb fetch: wave %d", w.Number)); err != nil {
+				return err
+			}
 		}
 	}
 	return r.change(ctx, func(f *Fetch) bool {
