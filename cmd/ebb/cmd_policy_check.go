@@ -95,14 +95,17 @@ func (a *app) policyCheckCommand() *cobra.Command {
 broken lock, and on a risky difference from the accepted policies. A change
 that is meant is accepted with "ebb policy accept" and reviewed with the lock.
 
-With --simulate every policy that has an expect block is also run against it:
-its outage, arrival, capacity and p99, on virtual time. It fails when more jobs
-than expect.dead_letters are lost, in the outage or outside of it, or when calls
-do not succeed again afterwards.`,
+With --simulate every policy is also played on virtual time. The ladder: outages
+of 1 minute to 12 hours, and work of which some is bad for good, against the same
+schedule without its gate; it fails where the guard loses more, calls more often,
+or notices later than 90 s that a target is well. And where the policy has an
+expect block: its outage, arrival, capacity and p99; it fails when more jobs than
+expect.dead_letters are lost, in the outage or outside of it, or when calls do
+not succeed again afterwards.`,
 		Example: "  ebb policy check policies.yaml\n  ebb policy check --simulate\n  ebb policy check --json",
 		RunE:    func(c *cobra.Command, args []string) error { return a.policyCheck(c.Context(), args, simulated) },
 	}
-	c.Flags().BoolVar(&simulated, "simulate", false, "run each policy against its expect block")
+	c.Flags().BoolVar(&simulated, "simulate", false, "play the ladder of outages, and each policy's expect block")
 	return c
 }
 
@@ -112,7 +115,7 @@ func (a *app) policyCheck(ctx context.Context, args []string, simulated bool) er
 		return err
 	}
 	ok := true
-	checked, outages := []lintedFile{}, []simulatedPolicy{}
+	checked, outages, ladders := []lintedFile{}, []simulatedPolicy{}, []ladder{}
 	for _, path := range paths {
 		f, err := a.loadFile(path)
 		if err != nil {
@@ -125,6 +128,11 @@ func (a *app) policyCheck(ctx context.Context, args []string, simulated bool) er
 				return err
 			}
 			outages = append(outages, found...)
+			climbed, err := a.climb(ctx, f, &c)
+			if err != nil {
+				return err
+			}
+			ladders = append(ladders, climbed...)
 		}
 		ok = ok && c.passes()
 		checked = append(checked, c)
@@ -132,13 +140,14 @@ func (a *app) policyCheck(ctx context.Context, args []string, simulated bool) er
 	if a.json {
 		out := map[string]any{"ok": ok, "files": checked}
 		if simulated {
-			out["simulated"] = outages
+			out["simulated"], out["ladders"] = outages, ladders
 		}
 		if err := a.printJSON(out); err != nil {
 			return err
 		}
 	} else {
 		a.printOutages(outages)
+		a.printLadders(ladders)
 		a.printChecks(checked)
 	}
 	if !ok {
