@@ -77,6 +77,10 @@ type Process struct {
 	SeenAt  time.Time
 	BornAt  time.Time
 	Version string // of the program
+	// Identity tells it from every other process that had or will have its pid,
+	// on whatever host. Workers write and compare it, stores only keep it.
+	// Empty = only its beat tells whether it lives.
+	Identity string
 }
 
 // Ref names a lease: the job and the epoch under which it is held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -111,14 +112,15 @@ func (d *database) mayLose(ctx context.Context) error {
 	if err != nil {
 		return d.unreachable(err)
 	}
-	if len(steps) == 0 || steps[0].AppliedAt.IsZero() {
+	applied := slices.DeleteFunc(slices.Clone(steps), func(s schemaStep) bool { return s.AppliedAt.IsZero() })
+	if len(applied) == 0 {
 		return nil // nothing is there, and opening would make it
 	}
-	switch last := steps[len(steps)-1]; {
-	case last.AppliedAt.IsZero():
-		return &failed{code: exitNo, err: fmt.Errorf("migrate down: %s: its schema is an older one, so what it holds cannot be counted", d.shown), try: "ebb migrate down --yes"}
+	switch last := applied[len(applied)-1]; {
 	case last.keeps:
 		return nil
+	case len(applied) < len(steps):
+		return &failed{code: exitNo, err: fmt.Errorf("migrate down: %s: its schema is an older one, so what it holds cannot be counted", d.shown), try: "ebb migrate down --yes"}
 	}
 	s, err := d.open(ctx)
 	if err != nil {

@@ -233,7 +233,7 @@ func touched(t *testing.T, conn *pgx.Conn, n int, r ranges) (pages int) {
 	}
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	var id int64
-	row := tx.QueryRow(t.Context(), statement("register"), nil, 1, "h", []string{"noop"}, []string{}, "", "")
+	row := tx.QueryRow(t.Context(), statement("register"), nil, 1, "h", []string{"noop"}, []string{}, "", "", "")
 	if err := row.Scan(&id, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func (s *Store) Register(ctx context.Context, now time.Time, p store.Process) (s
 	p.Beat = 0
 	released := int64(0)
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		row := tx.QueryRow(ctx, statement("register"), at, int64(p.PID), p.Host, p.Kinds, p.Queues, p.Config, p.Version)
+		row := tx.QueryRow(ctx, statement("register"), at, int64(p.PID), p.Host, p.Kinds, p.Queues, p.Config, p.Version, p.Identity)
 		if err := row.Scan(&p.ID, &p.BornAt); err != nil {
 			return err
 		}
@@ -80,7 +80,8 @@ func (s *Store) Processes(ctx context.Context) ([]store.Process, error) {
 	var list []store.Process
 	for rows.Next() {
 		var p store.Process
-		if err := rows.Scan(&p.ID, &p.Beat, &p.SeenAt, &p.BornAt, &p.PID, &p.Host, &p.Kinds, &p.Queues, &p.Config, &p.Version); err != nil {
+		err := rows.Scan(&p.ID, &p.Beat, &p.SeenAt, &p.BornAt, &p.PID, &p.Host, &p.Kinds, &p.Queues, &p.Config, &p.Version, &p.Identity)
+		if err != nil {
 			return nil, failed("processes", err)
 		}
 		p.SeenAt, p.BornAt = store.Instant(p.SeenAt), store.Instant(p.BornAt)

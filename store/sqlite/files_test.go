@@ -129,7 +129,7 @@ func TestMigrateUpAndDown(t *testing.T) {
 		for _, step := range []struct {
 			direction string
 			applied   int
-		}{{sqlite.Status, 0}, {sqlite.Up, 2}, {sqlite.Up, 2}, {sqlite.Status, 2}, {sqlite.Down, 1}, {sqlite.Down, 0}, {sqlite.Down, 0}} {
+		}{{sqlite.Status, 0}, {sqlite.Up, 3}, {sqlite.Up, 3}, {sqlite.Status, 3}, {sqlite.Down, 2}, {sqlite.Down, 1}, {sqlite.Down, 0}, {sqlite.Down, 0}} {
 			steps, err := sqlite.Migrate(t.Context(), path, step.direction)
 			if err != nil {
 				t.Fatalf("%s: %v", step.direction, err)
@@ -141,7 +141,7 @@ func TestMigrateUpAndDown(t *testing.T) {
 					applied++
 				}
 			}
-			if names != "queue lane_numbers " || applied != step.applied {
+			if names != "queue lane_numbers process_identity " || applied != step.applied {
 				t.Fatalf("%s: %d of %sapplied, want %d", step.direction, applied, names, step.applied)
 			}
 		}

@@ -14,7 +14,8 @@ import (
 func (s *Store) Register(ctx context.Context, now time.Time, p store.Process) (store.Process, error) {
 	err := s.write(ctx, "register", now, func(t *tx) error {
 		p.Beat, p.BornAt, p.SeenAt = 0, t.instant(), t.instant()
-		id, err := t.one(t.ctx, "register", p.Host, int64(p.PID), listText(p.Kinds), listText(p.Queues), p.Config, micros(p.BornAt), p.Version)
+		id, err := t.one(t.ctx, "register", p.Host, int64(p.PID), listText(p.Kinds), listText(p.Queues), p.Config, micros(p.BornAt),
+			p.Version, p.Identity)
 		if err != nil {
 			return err
 		}
@@ -80,7 +81,7 @@ func (s *Store) Processes(ctx context.Context) ([]store.Process, error) {
 		return c.query(ctx, "processes", nil, func(r row) error {
 			p := store.Process{
 				ID: r.int(0), Host: r.text(1), PID: int(r.int(2)), Config: r.text(5), Beat: r.int(6), SeenAt: r.at(7), BornAt: r.at(8),
-				Version: r.text(9),
+				Version: r.text(9), Identity: r.text(10),
 			}
 			if err := json.Unmarshal([]byte(r.text(3)), &p.Kinds); err != nil {
 				return err

@@ -58,7 +58,7 @@ func crashed(now time.Time) func(job.Job) store.Settle {
 var reapRules = []rule{
 	{"a process is listed as it registered", func(s *script) {
 		p, err := s.Register(s.ctx, t0, store.Process{
-			Host: "host-1", PID: 42, Kinds: []string{"a", "b"}, Queues: []string{"q", "r"}, Config: "c1", Version: "1.2.3",
+			Host: "host-1", PID: 42, Kinds: []string{"a", "b"}, Queues: []string{"q", "r"}, Config: "c1", Version: "1.2.3", Identity: "host-1/7",
 		})
 		s.must(err)
 		q := s.process(at(1))
@@ -66,7 +66,7 @@ var reapRules = []rule{
 			s.Fatalf("ids %d and %d: want numbers that rise", p.ID, q)
 		}
 		s.same("answer", p, store.Process{
-			ID: p.ID, Host: "host-1", PID: 42, Kinds: []string{"a", "b"}, Queues: []string{"q", "r"}, Config: "c1", Version: "1.2.3",
+			ID: p.ID, Host: "host-1", PID: 42, Kinds: []string{"a", "b"}, Queues: []string{"q", "r"}, Config: "c1", Version: "1.2.3", Identity: "host-1/7",
 			Beat: p.Beat, SeenAt: t0, BornAt: t0,
 		})
 		listed, _ := s.seen(p.ID)

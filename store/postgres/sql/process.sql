@@ -1,6 +1,6 @@
 -- name: register
-INSERT INTO ebb_process (seen_at, born_at, pid, host, kinds, queues, config, version)
-SELECT now, now, $2, $3, $4::text[], $5::text[], $6, $7 FROM (SELECT coalesce($1::timestamptz, now()) AS now) AS clock
+INSERT INTO ebb_process (seen_at, born_at, pid, host, kinds, queues, config, version, identity)
+SELECT now, now, $2, $3, $4::text[], $5::text[], $6, $7, $8 FROM (SELECT coalesce($1::timestamptz, now()) AS now) AS clock
 RETURNING id, born_at
 
 -- name: beat
@@ -10,7 +10,7 @@ UPDATE ebb_process SET beat = beat + 1, seen_at = coalesce($2::timestamptz, now(
 SELECT seq, epoch FROM ebb_job WHERE ordered AND process = $1 ORDER BY seq
 
 -- name: processes
-SELECT id, beat, seen_at, born_at, pid, host, kinds, queues, config, version FROM ebb_process ORDER BY id
+SELECT id, beat, seen_at, born_at, pid, host, kinds, queues, config, version, identity FROM ebb_process ORDER BY id
 
 -- name: lock_process
 -- Waits for the turns of the process that are under way.

@@ -1,6 +1,6 @@
 -- name: register
-INSERT INTO ebb_process (host, pid, kinds, queues, config, beat, seen_at, born_at, version)
-VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?6, ?7)
+INSERT INTO ebb_process (host, pid, kinds, queues, config, beat, seen_at, born_at, version, identity)
+VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?6, ?7, ?8)
 RETURNING id
 
 -- name: parked_elsewhere
@@ -23,7 +23,7 @@ DELETE FROM ebb_process
  WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM ebb_lease WHERE process = ?1)
 
 -- name: processes
-SELECT id, host, pid, kinds, queues, config, beat, seen_at, born_at, version FROM ebb_process ORDER BY id
+SELECT id, host, pid, kinds, queues, config, beat, seen_at, born_at, version, identity FROM ebb_process ORDER BY id
 
 -- name: beat_of
 SELECT beat FROM ebb_process WHERE id = ?1
