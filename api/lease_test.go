@@ -288,6 +288,19 @@ func TestLongPoll(t *testing.T) {
 	}
 }
 
+// TestRemoteWorkOutlivesTheServer: a server that is gone does not mean that the
+// remote worker is. Its lease must last until the server's heartbeat is late.
+func TestRemoteWorkOutlivesTheServer(t *testing.T) {
+	b := newBench(t)
+	admin := b.token("root", access.Admin)
+	b.enqueue(admin, `{"kind":"k"}`)
+	b.claim(admin, `{"kinds":["k"]}`)
+	list, err := b.store.Processes(t.Context())
+	if err != nil || len(list) != 1 || list[0].Identity != "" {
+		t.Errorf("%+v, %v; want one process that nobody can take for gone", list, err)
+	}
+}
+
 func (b *bench) processes() []string {
 	list, err := b.store.Processes(b.Context())
 	if err != nil {

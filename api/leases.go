@@ -259,6 +259,7 @@ func (l *Leases) start(ctx context.Context, c Claim, p *poll) (*worker.Worker, e
 		Handlers: handlers, Queues: c.Queues, Policies: l.config.Policies, Enforced: l.enforced.Load(), Concurrency: c.Limit, Turns: 1,
 		Lease: l.config.Lease, Drain: drain, Settings: l.config.Settings, Version: l.config.Version, Host: c.Worker,
 		Clock: l.config.Clock, Observe: l.observe,
+		Detached: true, // the remote worker outlives this process, and hears of its end with its next heartbeat
 	})
 	if err != nil {
 		return nil, problem(422, "invalid", "name each kind and queue once", "lease: %v", err)

@@ -54,6 +54,15 @@ func (l *Life) Process() int64 {
 	return 0
 }
 
+// killedAt is when the process cannot have lived any longer, if it was killed.
+// One that killed itself wrote its last evidence before.
+func (l *Life) killedAt() (time.Duration, bool) {
+	if l.bombs && len(l.Events) > 0 {
+		return l.Events[len(l.Events)-1].Mono, l.Killed
+	}
+	return l.EndedAt, l.Killed
+}
+
 // Running returns the starts of its present process that have not ended.
 func (l *Life) Running() []Event {
 	process := l.Process()

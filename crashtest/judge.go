@@ -185,11 +185,14 @@ func (j *judge) lives() {
 }
 
 // reaps: nobody is taken for dead sooner than the lease after a heartbeat that
-// the store took.
+// the store took, unless it was killed before.
 func (j *judge) reaps() {
-	beats := map[int64]time.Duration{}
+	beats, ends := map[int64]time.Duration{}, map[int64]time.Duration{}
 	for _, l := range j.in.Lives {
 		for _, e := range l.Events {
+			if end, killed := l.killedAt(); killed && e.What == Registered {
+				ends[e.Process] = end
+			}
 			if e.What == Beat {
 				asked, err := strconv.ParseInt(e.Text, 10, 64)
 				if err != nil {
@@ -204,6 +207,9 @@ func (j *judge) reaps() {
 	}
 	for _, l := range j.in.Lives {
 		for _, e := range l.Events {
+			if end, killed := ends[e.Process]; killed && end <= e.Mono {
+				continue
+			}
 			if last := beats[e.Process]; e.What == Reaped && last > 0 && e.Mono-last < j.in.Lease {
 				j.broken = append(j.broken, fmt.Sprintf("process %d was taken for dead %s after its last heartbeat, the lease is %s", e.Process, e.Mono-last, j.in.Lease))
 			}

@@ -149,6 +149,24 @@ func TestJudgeSeesEveryLie(t *testing.T) {
 	}
 }
 
+// A process that was killed may be taken for dead at once.
+func TestJudgeOfAQuickReap(t *testing.T) {
+	c := truth()
+	first := c.Lives[0]
+	last := 4900 * time.Millisecond
+	first.Events = append(first.Events, Event{Mono: last, What: Beat, Process: 1, Text: fmt.Sprint(int64(last))})
+	second := c.Lives[1].Events
+	second[slices.IndexFunc(second, func(e Event) bool { return e.What == Reaped })].Mono = first.EndedAt + 10*time.Millisecond
+	if _, broken := Judge(c); len(broken) > 0 {
+		t.Errorf("complaints: %q", broken)
+	}
+	first.Killed, first.bombs = true, true
+	first.EndedAt += time.Minute // when the driver noticed
+	if _, broken := Judge(c); len(broken) > 0 {
+		t.Errorf("complaints where it killed itself: %q", broken)
+	}
+}
+
 // What a process wrote is read back, and a line that its death cut off is not.
 func TestEvidenceOfACutLine(t *testing.T) {
 	path := t.TempDir() + "/life"

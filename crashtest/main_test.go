@@ -38,6 +38,10 @@ type figures struct {
 	kills, jobs int
 	stops       int // SIGSTOP cycles
 	restarts    int // of PostgreSQL
+	// lives of workers that are killed one after the other, and how long each
+	// is left alone once it works.
+	lives int
+	alone func(*rand.Rand) time.Duration
 	// rounds of chaos over targets, each with a kill or a stop; keys with
 	// perKey jobs each.
 	rounds, calls, keys, perKey int
@@ -45,9 +49,14 @@ type figures struct {
 
 func size() figures {
 	if os.Getenv("EBB_CRASH") == "full" {
-		return figures{kills: 100, jobs: 20_000, stops: 100, restarts: 10, rounds: 60, calls: 12_000, keys: 200, perKey: 20}
+		return figures{kills: 100, jobs: 20_000, stops: 100, restarts: 10, lives: 20, alone: between(4*time.Second, 8*time.Second), rounds: 60, calls: 12_000, keys: 200, perKey: 20}
 	}
-	return figures{kills: 8, jobs: 2_000, stops: 3, restarts: 2, rounds: 4, calls: 600, keys: 60, perKey: 10}
+	return figures{kills: 8, jobs: 2_000, stops: 3, restarts: 2, lives: 3, alone: between(0, time.Second), rounds: 4, calls: 600, keys: 60, perKey: 10}
+}
+
+// between draws a time from low to high.
+func between(low, high time.Duration) func(*rand.Rand) time.Duration {
+	return func(rng *rand.Rand) time.Duration { return low + time.Duration(rng.Int64N(int64(high-low))) }
 }
 
 // seed of orders, victims and moments: EBB_CRASH_SEED, or 1. The machine's

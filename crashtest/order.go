@@ -24,12 +24,13 @@ const (
 	Steps    Kind = "steps"    // reports progress three times, over Millis
 	Nap      Kind = "nap"      // takes Millis whatever its context says, then reports progress
 	Hold     Kind = "hold"     // returns when its context ends
+	Stay     Kind = "stay"     // reports progress, then returns when its context ends
 	Bomb     Kind = "bomb"     // kills its own process
 	Call     Kind = "call"     // takes Millis, then gets the target's answer
 )
 
 // Kinds are all that the worker program knows.
-var Kinds = []Kind{Quick, Slow, Flaky, Fatal, Hopeless, Steps, Nap, Hold, Bomb, Call}
+var Kinds = []Kind{Quick, Slow, Flaky, Fatal, Hopeless, Steps, Nap, Hold, Stay, Bomb, Call}
 
 // Order is one job that the driver asks for.
 type Order struct {
@@ -82,7 +83,7 @@ func (o Order) end() end {
 		return end{job.Failed, retry.CauseExhausted, attempts}
 	case Bomb:
 		return end{job.Failed, retry.CausePoison, 0}
-	case Hold:
+	case Hold, Stay:
 		return end{job.Cancelled, "", 0} // the driver cancels what it held
 	case Flaky:
 		return end{job.Succeeded, "", 2}

@@ -27,6 +27,9 @@ type Config struct {
 	Concurrency int
 	// Lease and Beat are worker.Config's; 0 = its defaults.
 	Lease, Beat, Drain, Grace time.Duration
+	// Elsewhere hides who the process is, as if it ran on another host: the
+	// lease alone tells that it died.
+	Elsewhere bool
 	// Targets is the directory of the targets' moods.
 	Targets string
 	// Factor, if not 0, makes policy time run so much faster from Start on.
@@ -77,7 +80,7 @@ func (c Config) work(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	evidence.clock = c.Clock()
-	p := &program{evidence: evidence, witness: newWitness(s, c.URL, evidence), clock: c.Clock(), targets: c.Targets}
+	p := &program{evidence: evidence, witness: newWitness(s, c, evidence), clock: c.Clock(), targets: c.Targets}
 	config := worker.Config{
 		Handlers: p.handlers(c.Kinds), Policies: Policies(c.Concurrency), Concurrency: c.Concurrency,
 		Lease: c.Lease, Beat: c.Beat, Drain: c.Drain, Grace: c.Grace, Observe: p.observe,
@@ -188,6 +191,12 @@ func (p *program) do(ctx context.Context, t *worker.Task, o Order) error {
 			return err
 		}
 		return t.Progress(stubborn, []byte("awake"))
+	case Stay:
+		if err := t.Checkpoint(ctx); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
 	case Hold:
 		<-ctx.Done()
 		return context.Cause(ctx)

@@ -17,15 +17,23 @@ import (
 // dead can try to write under them all the same.
 type witness struct {
 	store.Store
-	url      string
+	config   Config
 	evidence *Evidence
 
 	mu     sync.Mutex
 	leases map[int64]map[store.Ref]job.Job // by process: claimed and not settled
 }
 
-func newWitness(s store.Store, url string, v *Evidence) *witness {
-	return &witness{Store: s, url: url, evidence: v, leases: map[int64]map[store.Ref]job.Job{}}
+func newWitness(s store.Store, c Config, v *Evidence) *witness {
+	return &witness{Store: s, config: c, evidence: v, leases: map[int64]map[store.Ref]job.Job{}}
+}
+
+// Register makes the process known, with as much as others may know of it.
+func (w *witness) Register(ctx context.Context, now time.Time, p store.Process) (store.Process, error) {
+	if w.config.Elsewhere {
+		p.Identity = ""
+	}
+	return w.Store.Register(ctx, now, p)
 }
 
 // Turn passes the turn on and writes down each row's answer.
@@ -150,7 +158,7 @@ func (w *witness) writeOneLate(ctx context.Context, process int64, j *job.Job) {
 }
 
 func (w *witness) settleInTx(ctx context.Context, process int64, s store.Settle) (bool, error) {
-	tx, err := Begin(ctx, w.Store, w.url)
+	tx, err := Begin(ctx, w.Store, w.config.URL)
 	if err != nil {
 		return false, err
 	}

@@ -82,8 +82,9 @@ type neighbour struct {
 	since time.Time // machine time at which the beat was first seen
 }
 
-// watch looks after everybody: it takes over from processes that died and,
-// in the eldest living process, keeps house.
+// watch looks after everybody: it takes over from processes that died, from
+// those of this host as soon as it starts, and, in the eldest living process,
+// keeps house.
 func (w *Worker) watch(ctx context.Context) {
 	seen := make(map[int64]neighbour)
 	house := upkeep{Worker: w}
@@ -102,9 +103,10 @@ func (w *Worker) watch(ctx context.Context) {
 	}
 }
 
-// look notes the beats of all processes and reaps those whose beat stands
-// still for the lease. It reports whether this process is the eldest alive and
-// when the next neighbour may have to be reaped.
+// look notes the beats of all processes. It reaps those whose beat stands
+// still for the lease, and at once those that this host knows to be gone. It
+// reports whether this process is the eldest alive and when the next neighbour
+// may have to be reaped.
 func (w *Worker) look(ctx context.Context, seen map[int64]neighbour) (eldest bool, next time.Duration, err error) {
 	next = w.config.Lease
 	own := w.process.Load()
@@ -117,7 +119,8 @@ func (w *Worker) look(ctx context.Context, seen map[int64]neighbour) (eldest boo
 	now := w.machine()
 	listed := make(map[int64]bool, len(processes))
 	eldest = own != 0
-	for _, p := range processes {
+	for i := range processes {
+		p := &processes[i]
 		listed[p.ID] = true
 		before, known := seen[p.ID]
 		if !known || before.beat != p.Beat {
@@ -128,12 +131,12 @@ func (w *Worker) look(ctx context.Context, seen map[int64]neighbour) (eldest boo
 			continue
 		}
 		still := now.Sub(before.since)
-		if still < w.config.Lease {
+		if still < w.config.Lease && !identityOf(p).isGone(w.self, w.sight) {
 			next = min(next, w.config.Lease-still)
 			eldest = eldest && p.ID > own
 			continue
 		}
-		if err := w.reap(call, p); err != nil {
+		if err := w.reap(call, *p); err != nil {
 			return false, next, err
 		}
 	}

@@ -89,6 +89,12 @@ type Config struct {
 	// were parked for their configuration are queued again by a worker that
 	// starts with another one, or with other policies.
 	Settings string
+	// Detached says that the work goes on when this process dies, because the
+	// handlers only wait for others who do it. Then its leases end when its
+	// heartbeat has stood still for the lease, and never sooner. A process
+	// whose work ends with it is taken for dead as soon as another one on its
+	// host sees that it is gone (on Linux).
+	Detached bool
 	// Host and Version describe the process to operators. Default: the host's
 	// name, and nothing.
 	Host, Version string

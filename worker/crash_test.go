@@ -19,11 +19,15 @@ import (
 
 // crash runs a worker until its handlers hang, takes the store away from it
 // and ends it: what a dead process leaves behind.
-func crash(t *testing.T, s store.Store, c Config) {
+func crash(t *testing.T, s store.Store, c Config) { crashAs(t, s, c, ownIdentity()) }
+
+// crashAs is crash of a process with that identity.
+func crashAs(t *testing.T, s store.Store, c Config, own identity) {
 	t.Helper()
 	c.Handlers = map[string]Handler{"k": func(ctx context.Context, _ *Task) error { <-ctx.Done(); return ctx.Err() }}
 	away := &cut{Store: s}
 	r := buildRig(t, away, c)
+	r.self = own
 	r.run()
 	pass(time.Second)
 	away.gone.Store(true)

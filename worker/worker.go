@@ -44,6 +44,8 @@ type Worker struct {
 	clock       clock.Clock // policy time
 	storeClock  bool        // due times are by the store's own clock
 	mail        *mailbox
+	self        identity               // of this process
+	sight       func(pid int) sighting // what the kernel says about a pid
 
 	begun   atomic.Bool
 	stops   atomic.Int32
@@ -61,6 +63,7 @@ func New(s store.Store, c Config) (*Worker, error) {
 		return nil, err
 	}
 	w := &Worker{store: s, config: c, clock: c.Clock, mail: newMailbox(), beatNow: make(chan struct{}, 1)}
+	w.self, w.sight = ownIdentity(), sight
 	if c.Clock == nil {
 		w.clock, w.storeClock = clock.System{}, true
 	}
@@ -188,10 +191,14 @@ func (w *Worker) register(ctx context.Context) error {
 		return fmt.Errorf("worker: register: %w", err)
 	}
 	sent := w.machine()
-	p, err := w.store.Register(ctx, w.storeNow(), store.Process{
+	own := store.Process{
 		Host: w.config.Host, PID: os.Getpid(), Kinds: w.kinds, Queues: w.config.Queues,
 		Config: w.fingerprint, Version: w.config.Version,
-	})
+	}
+	if !w.config.Detached {
+		own.Identity = w.self.text()
+	}
+	p, err := w.store.Register(ctx, w.storeNow(), own)
 	if err != nil {
 		return fmt.Errorf("worker: register: %w", err)
 	}
