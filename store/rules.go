@@ -68,8 +68,19 @@ func CheckSettles(settles []Settle) error {
 		if s.Keep && s.To != job.Queued {
 			return fmt.Errorf("store: settle: %s: to %q with the lease kept: only a job that is tried again keeps it: %w", job.FormatID(s.Seq), s.To, ErrState)
 		}
+		if !s.DueAt.IsZero() && (s.To != job.Queued || s.Keep || s.Delay != 0) {
+			return fmt.Errorf("store: settle: %s: to %q with a due time: only a job that is tried again at once goes back to its place: %w", job.FormatID(s.Seq), s.To, ErrState)
+		}
 	}
 	return nil
+}
+
+// DueAgain is when a job is due that is settled to queued.
+func DueAgain(now time.Time, s *Settle) time.Time {
+	if !s.DueAt.IsZero() {
+		return Instant(s.DueAt)
+	}
+	return Due(now, s.Delay)
 }
 
 // CheckRedrive refuses a redrive of anything but dead letters or parked jobs.

@@ -107,6 +107,10 @@ type Settle struct {
 	Cause job.Cause
 	// Delay is added to the store's now where To is Queued.
 	Delay time.Duration
+	// DueAt, if not zero, is when the job is due instead, an instant that has
+	// passed: it goes back to the place that it had and is not overtaken. Only
+	// where To is Queued, without Delay and Keep.
+	DueAt time.Time
 	// Keep ends the start and not the lease; only where To is Queued. The job
 	// stays running, unbegun, under the next epoch: its process may Begin it
 	// from its due time on, and nobody else.

@@ -150,7 +150,11 @@ func (w *Worker) look(ctx context.Context, seen map[int64]neighbour) (eldest boo
 
 // reap takes over from a dead process.
 func (w *Worker) reap(ctx context.Context, p store.Process) error {
-	n, done, err := w.store.Reap(ctx, w.storeNow(), p.ID, p.Beat, w.crashed(p, w.now()))
+	laws, err := w.readLaws(ctx)
+	if err != nil {
+		return err
+	}
+	n, done, err := w.store.Reap(ctx, w.storeNow(), p.ID, p.Beat, inPlace(w.crashed(p, w.now()), laws))
 	if err != nil || !done {
 		return err
 	}

@@ -134,6 +134,7 @@ func (l *loop) prepare() *turn {
 	}
 	queue := ""
 	for _, r := range t.runs {
+		l.returnInPlace(r)
 		switch {
 		case l.keeps(r):
 			r.settle.Keep = true

@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/warc"
+	"github.com/ebbhq/ebb/work/supervise"
 	"github.com/ebbhq/ebb/work/supervise/campaign"
 )
 
@@ -201,5 +203,101 @@ func TestServeAutoRecover(t *testing.T) {
 	await(func() bool { return strings.Contains(ebb("campaign", "status", "annual"), "1 of 1 source done") })
 	if err := errors.Join(server.Process.Signal(os.Interrupt), server.Wait()); err != nil {
 		t.Error(err)
+	}
+}
+
+// twoSources is a campaign of hc and phac. Their commands write down that they
+// began and go on until they are released.
+type twoSources struct {
+	*testing.T
+	dir, db, config string
+}
+
+func newTwoSources(t *testing.T) *twoSources {
+	t.Helper()
+	dir := t.TempDir()
+	c := &twoSources{t, dir, "sqlite:" + filepath.Join(dir, "ebb.db"), filepath.Join(dir, "ebb.yaml")}
+	c.write("ebb.yaml", "{}\n")
+	c.write("annual.yaml", `{version: 1, sources: [{name: hc}, {name: phac}], command: [sh, -c,
+		"echo begun; n=$(basename $PWD); echo $n >> ../begun; while ! test -e ../released; do sleep 0.02; done"]}`)
+	t.Cleanup(c.release) // whatever has become of them
+	c.ebb("campaign", "schedule", filepath.Join(dir, "annual.yaml"), "--year", "2026", "--apply")
+	return c
+}
+
+func (c *twoSources) write(name, text string) {
+	c.Helper()
+	if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *twoSources) release() { c.write("released", "") }
+
+func (c *twoSources) ebb(args ...string) []byte {
+	c.Helper()
+	out, err := exec.CommandContext(context.WithoutCancel(c.Context()), "ebb", append(args, "--db", c.db, "--config", c.config)...).Output()
+	if err != nil {
+		c.Fatalf("ebb %v: %v: %s", args, err, out)
+	}
+	return out
+}
+
+// until looks at both runs until they are as wanted.
+func (c *twoSources) until(what string, so func(hc, phac *supervise.Run) bool) {
+	c.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.Now().Add(time.Minute); ; <-tick.C {
+		var runs [2]supervise.Run
+		for i, name := range []string{"hc-2026", "phac-2026"} {
+			if err := json.Unmarshal(c.ebb("supervise", "show", name, "--json"), &runs[i]); err != nil {
+				c.Fatal(err)
+			}
+		}
+		if so(&runs[0], &runs[1]) {
+			return
+		}
+		if time.Now().After(late) {
+			c.Fatalf("%s: not so after a minute: hc is %s, phac %s", what, runs[0].State, runs[1].State)
+		}
+	}
+}
+
+// A server that is killed or stopped in the middle of a source is followed by
+// one that takes this source over at once. Nothing overtakes it.
+func TestCampaignGoesOnWithTheNextServer(t *testing.T) {
+	for name, end := range map[string]os.Signal{"killed": os.Kill, "stopped": os.Interrupt} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newTwoSources(t)
+			first := startServer(t, c.db, c.config)
+			c.until("hc runs and phac is due", func(hc, phac *supervise.Run) bool {
+				return hc.Running && hc.Units > 0 && time.Now().After(phac.DueAt)
+			})
+			if err := first.cmd.Process.Signal(end); err != nil {
+				t.Fatal(err)
+			}
+			_ = first.cmd.Wait() // a killed one ends badly
+			began := time.Now()
+			startServer(t, c.db, c.config)
+			c.until("hc is taken over", func(hc, phac *supervise.Run) bool {
+				if phac.State != job.Queued {
+					t.Fatalf("hc is %s and phac %s: it was overtaken", hc.State, phac.State)
+				}
+				return hc.State == job.Running && hc.Starts > 0
+			})
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("hc was taken over after %s", took)
+			}
+			c.release()
+			c.until("both are done", func(hc, phac *supervise.Run) bool {
+				return hc.State == job.Succeeded && phac.State == job.Succeeded
+			})
+			text, err := os.ReadFile(filepath.Join(c.dir, "begun"))
+			if err != nil || string(text) != "hc-2026\nphac-2026\n" {
+				t.Errorf("%q began: %v; want hc and then phac, each once", text, err)
+			}
+		})
 	}
 }

@@ -112,7 +112,7 @@ func (s *Store) beginLease(r *row, now time.Time) bool {
 func (s *Store) settle(r *row, now time.Time, process int64, st store.Settle) {
 	var due time.Time
 	if st.To == job.Queued {
-		if due = store.Due(now, st.Delay); s.faults.LateDue {
+		if due = store.DueAgain(now, &st); s.faults.LateDue {
 			due = store.Due(now, 0)
 		}
 		if r.ordered && !st.Keep {

@@ -25,6 +25,9 @@ func (w *turning) settle(settles []store.Settle) {
 	for _, places := range all {
 		for _, e := range w.endings(settles, places) {
 			w.requeued, w.early = max(w.requeued, e.wish), min(w.early, e.early)
+			if !e.back.IsZero() && (w.back.IsZero() || e.back.Before(w.back)) {
+				w.back = e.back
+			}
 			if e.fresh { // answers what it refused
 				for _, i := range e.places {
 					answers[i] = true
@@ -167,6 +170,7 @@ type ending struct {
 	places []int
 	wish   wish
 	early  time.Duration // least delay, where it is below 0: back to an old place
+	back   time.Time     // least due time that was named: back to an old place
 
 	seqs, epochs                            []int64
 	results, frees                          [][]byte
@@ -203,13 +207,13 @@ func (e *ending) add(i int, st *store.Settle, process int64, now time.Time) {
 func (e *ending) addJob(st *store.Settle, now time.Time) {
 	due, wait := time.Time{}, int64(0)
 	if st.To == job.Queued {
-		if now.IsZero() {
+		if now.IsZero() && st.DueAt.IsZero() {
 			wait = int64(st.Delay / time.Microsecond)
 			if st.Delay%time.Microsecond > 0 {
 				wait++
 			}
 		} else {
-			due = store.Due(now, st.Delay)
+			due = store.DueAgain(now, st)
 		}
 		e.wakeFor(st)
 	}
@@ -232,6 +236,10 @@ func (e *ending) addJob(st *store.Settle, now time.Time) {
 func (e *ending) wakeFor(st *store.Settle) {
 	switch {
 	case e.keep:
+	case !st.DueAt.IsZero():
+		if e.wish = atOnce; e.back.IsZero() || st.DueAt.Before(e.back) {
+			e.back = st.DueAt
+		}
 	case st.Delay > 0:
 		e.wish = max(e.wish, later)
 	default:

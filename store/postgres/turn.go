@@ -31,6 +31,7 @@ type turning struct {
 	then     []func() // to be done when the turn is
 	requeued wish
 	early    time.Duration    // least delay below 0 among what was settled to queued
+	back     time.Time        // least due time that a settle to queued named
 	released map[string]place // by queue: the earliest that went back
 	noted    bool             // notes of keys wait
 	worked   bool             // this turn works them off
@@ -117,6 +118,9 @@ func (w *turning) take(t *store.Turn) error {
 func (w *turning) after() {
 	w.ended()
 	w.store.scans.lower(w.released)
+	if !w.back.IsZero() {
+		w.store.scans.lowerAll(place{due: store.Instant(w.back)})
+	}
 	if w.early < 0 {
 		now := w.exact
 		if now.IsZero() {

@@ -132,7 +132,7 @@ func (b *settling) again(like setback, list []*store.Settle) error {
 		numbers := b.numbers(part, list, 5, func(numbers []byte, st *store.Settle) {
 			putInstants(numbers, st.History.FirstStartAt, st.Attempt.StartedAt, st.Attempt.EndedAt)
 			putPadded(numbers[3*numberWidth:], int64(st.Attempt.Delay))
-			putInstants(numbers[4*numberWidth:], store.Due(b.now, st.Delay))
+			putInstants(numbers[4*numberWidth:], store.DueAgain(b.now, st))
 		})
 		list = list[len(part):]
 		if err := b.againPart(&like, part, numbers); err != nil {

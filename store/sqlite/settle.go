@@ -80,7 +80,7 @@ func (b *settling) finish() error {
 func (b *settling) one(to job.State, st *store.Settle) error {
 	var due time.Time
 	if to == job.Queued {
-		due = store.Due(b.now, st.Delay)
+		due = store.DueAgain(b.now, st)
 	}
 	var ledger, start *job.Attempt
 	if st.Attempt != nil {

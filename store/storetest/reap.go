@@ -207,6 +207,18 @@ var reapRules = []rule{
 		// The crashed one is due later now than the one behind it.
 		s.same("next", seqsOf(s.claim(at(30), q, 9)), seqs[1:])
 	}},
+	{"a strict queue's job is the first again after a reap that gives it its place back", func(s *script) {
+		p, q := s.process(t0), s.process(t0)
+		s.must(s.StrictQueue(s.ctx, job.DefaultQueue, true))
+		seqs := s.addN(t0, 2)
+		s.claimOne(t0, p)
+		s.reap(at(30), p, func(j job.Job) store.Settle {
+			st := crashed(at(30))(j)
+			st.DueAt = j.DueAt
+			return st
+		})
+		s.same("next", seqsOf(s.claim(at(30), q, 9)), seqs[:1])
+	}},
 	{"leave removes a process that holds nothing", func(s *script) {
 		p, q := s.process(t0), s.process(t0)
 		s.addN(t0, 1)

@@ -215,6 +215,9 @@ var settleRules = []rule{
 			{To: job.Succeeded, Keep: true},
 			{To: job.Failed, Cause: retry.CauseFatal, Keep: true},
 			{To: job.Cancelled, Keep: true},
+			{To: job.Queued, DueAt: t0, Keep: true},
+			{To: job.Queued, DueAt: t0, Delay: time.Second},
+			{To: job.Succeeded, DueAt: t0},
 		} {
 			bad.Ref = refOf(jobs[1])
 			_, err := s.Turn(s.ctx, store.Turn{
@@ -236,6 +239,28 @@ var settleRules = []rule{
 		})
 		s.same("claimed", seqsOf(answer.Claimed), seqs[:1])
 		s.same("epoch", answer.Claimed[0].Epoch, int64(2))
+	}},
+	{"a job that is tried again at once may have its place back", func(s *script) {
+		p := s.process(t0)
+		for _, strict := range []bool{true, false} {
+			s.must(s.StrictQueue(s.ctx, job.DefaultQueue, strict))
+			seqs := s.addN(at(1), 20)
+			for _, now := range []time.Time{at(60), {}} { // by the caller's clock and by the database's
+				jobs := s.claim(at(60), p, 1)
+				s.same("first", seqsOf(jobs), seqs[:1])
+				st := again(jobs[0], at(60), 0)
+				st.DueAt = at(1)
+				s.settled(now, p, st)
+				s.same("due", s.job(seqs[0]).DueAt, at(1))
+				rows := s.ledger(seqs[0])
+				s.same("due in the ledger", rows[len(rows)-1].DueAt, at(1))
+			}
+			for i := range seqs {
+				j := s.claimOne(at(60), p)
+				s.same("in order", j.Seq, seqs[i])
+				s.settled(at(60), p, succeeded(j, at(60)))
+			}
+		}
 	}},
 	{"progress is kept with its history", func(s *script) {
 		p := s.process(t0)
