@@ -122,7 +122,7 @@ var fields = []Field{
 	dur("lease", "longest a started job may run; 0s = timeout + grace", func(p *Policy) any { return &p.Lease }),
 	enum("slot", "where a delay is waited out: release gives the worker's slot back, keep waits in it", func(p *Policy) *Slot { return &p.Slot }, SlotRelease, SlotKeep),
 	enum("safety", "what a doubled call does: nothing (idempotent), nothing thanks to a key (keyed), harm (unsafe)", func(p *Policy) *Safety { return &p.Safety }, Idempotent, Keyed, Unsafe),
-	dur("guard.min_delay", "raises the built-in floor of the target's kind", func(p *Policy) any { return &p.Guard.MinDelay }),
+	dur("guard.min_delay", "raises the built-in floor of the target's kind, never lowers it; the nominal delay must reach it, the least after jitter 80 % of it", func(p *Policy) any { return &p.Guard.MinDelay }),
 	dur("expect.outage", "longest outage the policy must survive", func(p *Policy) any { return &p.Expect.Outage }),
 	number("expect.arrival", "first attempts a second", func(p *Policy) any { return &p.Expect.Arrival }),
 	number("expect.capacity", "calls a second the target can serve", func(p *Policy) any { return &p.Expect.Capacity }),

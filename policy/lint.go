@@ -11,7 +11,7 @@ const ContractPage = "docs/contract.md"
 
 // Ids of the lint rules: stable, for waivers, machines and searches.
 const (
-	RuleFloor      = "floor"      // first delay under the floor of the target's kind
+	RuleFloor      = "floor"      // a delay under the floor of the target's kind, or jitter that goes far below it
 	RuleJitter     = "jitter"     // too little spread
 	RuleGrowth     = "growth"     // delays do not grow
 	RuleWindow     = "window"     // schedule shorter than the outage to survive

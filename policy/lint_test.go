@@ -107,6 +107,76 @@ func TestLint(t *testing.T) {
 		{"floor of a cooldown", "scrape", func(p *Policy) { p.Waves.Cooldown, p.Expect.Outage = 2*time.Second, time.Minute }, "error floor waves.cooldown 2s"},
 		{"floor without retries", "processing", func(p *Policy) { p.Backoff.Base, p.Attempts = time.Second, 1 }, "error window attempts 0s of retries"},
 
+		{"floor of the least delay", "webhook", func(p *Policy) { p.Backoff.Jitter.Ratio, p.Classes = 0.6, nil }, ""},
+		{"floor of the least delay just under", "webhook", func(p *Policy) {
+			p.Backoff.Jitter.Ratio, p.Classes = 0.61, nil
+		}, "error floor backoff.jitter.ratio a least delay of 23.4s"},
+		{"floor under the widest jitter", "webhook", func(p *Policy) {
+			p.Backoff.Jitter.Ratio, p.Classes = 1, nil
+		}, "error floor backoff.jitter.ratio a least delay of 1s"},
+		{"floor under full jitter", "webhook", func(p *Policy) {
+			p.Backoff.Base, p.Backoff.Jitter.Kind, p.Attempts, p.Classes = 30*time.Second, JitterFull, 8, nil
+		}, "error floor backoff.jitter.kind a least delay of 1s"},
+		{"floor under equal jitter", "webhook", func(p *Policy) {
+			p.Backoff.Base, p.Backoff.Jitter.Kind, p.Attempts, p.Classes = 47*time.Second, JitterEqual, 7, nil
+		}, "error floor backoff.jitter.kind a least delay of 23.5s"},
+		{"floor held by backoff.floor", "webhook", func(p *Policy) {
+			p.Backoff.Jitter.Kind, p.Backoff.Floor, p.Attempts, p.Classes = JitterFull, 24*time.Second, 7, nil
+		}, ""},
+		{"floor nearly held by backoff.floor", "webhook", func(p *Policy) {
+			p.Backoff.Jitter.Kind, p.Backoff.Floor, p.Attempts, p.Classes = JitterFull, 23*time.Second, 7, nil
+		}, "error floor backoff.floor a least delay of 23s"},
+		{"floor under additive jitter", "webhook", func(p *Policy) {
+			p.Backoff.Base, p.Backoff.Jitter, p.Attempts, p.Classes = 30*time.Second, Jitter{JitterAdditive, 1}, 7, nil
+		}, ""},
+		{"floor under decorrelated jitter", "webhook", func(p *Policy) {
+			p.Backoff.Base, p.Backoff.Jitter.Kind, p.Attempts, p.Classes = 30*time.Second, JitterDecorrelated, 9, nil
+		}, ""},
+		{"floor of base and jitter", "webhook", func(p *Policy) {
+			p.Backoff.Base, p.Backoff.Jitter.Kind, p.Attempts, p.Classes = 20*time.Second, JitterFull, 8, nil
+		}, "error floor backoff.base 20s\nerror floor backoff.jitter.kind a least delay of 1s"},
+		{"floor of the base, whose jitter would do", "webhook", func(p *Policy) {
+			p.Backoff.Base, p.Attempts, p.Classes = 29*time.Second, 8, nil
+		}, "error floor backoff.base 29s"},
+		{"floor of the least delay raised by the guard", "webhook", func(p *Policy) {
+			p.Guard.MinDelay, p.Backoff.Jitter.Ratio, p.Classes = time.Minute, 0.21, nil
+		}, "error floor backoff.jitter.ratio a least delay of 47.4s"},
+		{"floor of a process's least delay", "annual-crawl", func(p *Policy) {
+			p.Backoff.Jitter.Kind = JitterFull
+		}, "error floor backoff.jitter.kind a least delay of 0s"},
+		{"floor of the jitter of a class override", "processing", func(p *Policy) {
+			p.Classes = connection(Backoff{Base: 10 * time.Second, Jitter: Jitter{JitterProportional, 0.3}})
+		}, "error floor classes[0].backoff.jitter.ratio a least delay of 7s"},
+		{"floor of a class override's own floor", "processing", func(p *Policy) {
+			p.Classes = connection(Backoff{Base: 10 * time.Second, Floor: 5 * time.Second, Jitter: Jitter{Kind: JitterFull}})
+		}, "error floor classes[0].backoff.floor a least delay of 5s"},
+		{"floor of a free class", "processing", func(p *Policy) {
+			p.Classes = free(Rule{Match: Match{Classes: SetOf(failure.Throttled)}, Max: 3, Backoff: &Backoff{Base: time.Second}})
+		}, "error floor classes[0].backoff.base 1s"},
+		{"floor of a free class by the policy's own schedule", "processing", func(p *Policy) {
+			p.Backoff.Base, p.Attempts = time.Second, 1
+			p.Classes = free(Rule{Match: Match{Classes: SetOf(failure.Throttled)}, Max: 3})
+		}, "error floor backoff.base 1s\nerror window attempts 0s of retries"},
+		{"floor of a step that only free starts reach", "processing", func(p *Policy) {
+			p.Backoff.Steps = []time.Duration{time.Minute, 5 * time.Minute, 10 * time.Minute, 2 * time.Second}
+			p.Classes = free(Rule{Match: Match{Classes: SetOf(failure.Throttled)}, Max: 3})
+		}, "error floor backoff.steps[3] 2s"},
+		{"floor of a step after the free starts are spent", "processing", func(p *Policy) {
+			p.Classes = free(Rule{Match: Match{Classes: SetOf(failure.Throttled)}, Max: 1, Backoff: &Backoff{Steps: []time.Duration{time.Minute, time.Minute, 2 * time.Second, time.Second}}})
+		}, "error floor classes[0].backoff.steps[2] 2s"},
+		{"floor of a step of the free starts", "processing", func(p *Policy) {
+			p.Classes = free(Rule{Match: Match{Classes: SetOf(failure.Throttled)}, Max: 4, Backoff: &Backoff{Steps: []time.Duration{time.Minute, time.Minute, time.Minute, 2 * time.Second, time.Second}}})
+		}, "error floor classes[0].backoff.steps[3] 2s"},
+		{"floor of a rule that names the target's faults beside ours", "processing", func(p *Policy) {
+			p.Classes = []Rule{{Match: Match{Classes: SetOf(failure.Crash, failure.Server)}, Action: Retry, Backoff: &Backoff{Base: time.Second}}}
+		}, "error floor classes[0].backoff.base 1s"},
+		{"floor of a rule behind another", "processing", func(p *Policy) {
+			p.Classes = append(connection(Backoff{Base: 10 * time.Second}), connection(Backoff{Base: time.Second})...)
+		}, ""},
+		{"floor of a cooldown for our own faults", "scrape", func(p *Policy) {
+			p.Waves.Cooldown, p.Waves.Classes, p.Expect.Outage = 2*time.Second, SetOf(failure.Crash), time.Minute
+		}, ""},
+
 		{"jitter none", "processing", func(p *Policy) { p.Backoff.Jitter.Kind = JitterNone }, "error jitter backoff.jitter.kind none"},
 		{"jitter at the limit", "processing", func(p *Policy) { p.Backoff.Jitter.Ratio = 0.1 }, ""},
 		{"jitter just under", "processing", func(p *Policy) { p.Backoff.Jitter.Ratio = 0.09 }, "error jitter backoff.jitter.ratio a spread of 18% of the delay"},

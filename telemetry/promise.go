@@ -15,7 +15,7 @@ var (
 	delayDesc = prometheus.NewDesc("ebb_policy_delay_seconds",
 		"What the policy's schedule promises before a try: the least and the most delay.", []string{"policy", "attempt", "bound"}, nil)
 	floorDesc = prometheus.NewDesc("ebb_policy_floor_seconds",
-		"Under which no delay of the policy may be, whatever it says itself: the guard of its target's kind.", []string{"policy"}, nil)
+		"What the policy's nominal delays must reach, and the least after jitter 80 % of, whatever it says itself: the guard of its target's kind.", []string{"policy"}, nil)
 )
 
 // promises are the policies, to compare what happens with. As a collector it
