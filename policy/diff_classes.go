@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -113,7 +114,7 @@ func (v verdictChange) risk(old, new *Policy) string {
 	}
 	before, after := *old, *old
 	before.Backoff, after.Backoff = *orBackoff(o, &old.Backoff), *orBackoff(n, &new.Backoff)
-	return scheduleRisk(&before, &after, false)
+	return cmp.Or(scheduleRisk(&before, &after, false), leastRisk(&before, &after, &after))
 }
 
 // looserFree reports whether a free rule allows more than before.

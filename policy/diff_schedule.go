@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -19,11 +20,14 @@ func replaced(f Field, old, new *Policy) *Policy {
 // judgeSchedule judges a change of one field of the schedule.
 func judgeSchedule(c *Change, f Field, old, new *Policy) {
 	q := *old
-	if f.Path == "backoff.steps" {
+	switch f.Path {
+	case "backoff.steps":
 		q.Backoff = new.Backoff
 		q.Backoff.Jitter, q.Backoff.Floor = old.Backoff.Jitter, old.Backoff.Floor
 		c.Old, c.New = scheduleText(&old.Backoff), scheduleText(&new.Backoff)
-	} else {
+	case "backoff.jitter.kind": // its ratio is told with it
+		q.Backoff.Jitter = new.Backoff.Jitter
+	default:
 		q = *replaced(f, old, new)
 	}
 	switch f.Path {
@@ -38,7 +42,7 @@ func judgeSchedule(c *Change, f Field, old, new *Policy) {
 	default:
 		c.Effect = fmt.Sprintf("delays of %s instead of %s; %s", delayList(new), delayList(old), recovery(old, new))
 	}
-	c.Why = scheduleRisk(old, &q, f.Path == "backoff.factor" || f.Path == "backoff.steps")
+	c.Why = cmp.Or(scheduleRisk(old, &q, f.Path == "backoff.factor" || f.Path == "backoff.steps"), leastRisk(old, &q, new))
 	c.Risky = c.Why != ""
 }
 
@@ -62,6 +66,21 @@ func scheduleRisk(old, q *Policy, judgeGrowth bool) string {
 		return "delays grow less, so a target that stays down is called as often as one that blinked"
 	case q.Reach().Nominal < old.Reach().Nominal:
 		return "work is given up sooner, before longer outages end"
+	}
+	return ""
+}
+
+// leastRisk says where a change of one field, which makes q of old, lets a
+// retry come sooner than before; empty if it does not. A field is not blamed
+// where the others, in new, make up for it.
+func leastRisk(old, q, new *Policy) string {
+	before, after, whole := old.Delays(), q.Delays(), new.Delays()
+	for i := range min(len(before), len(after), len(whole)) {
+		least := before[i].Least - time.Millisecond
+		if after[i].Least < least && whole[i].Least < least {
+			return fmt.Sprintf("failing targets can be called again sooner: the least delay before try %d falls from %s to %s",
+				i+2, rounded(before[i].Least), rounded(whole[i].Least))
+		}
 	}
 	return ""
 }

@@ -81,10 +81,11 @@ func TestDiffOfFields(t *testing.T) {
 		{"webhook", "backoff.base", "60s", "45s", up},
 		{"webhook", "backoff.factor", "2", "1.9", up},
 		{"webhook", "backoff.cap", "0s", "15m", up},
-		{"webhook", "backoff.cap", "0s", "16m", no}, // never reached
-		{"webhook", "backoff.jitter.kind", "proportional", "none", up},
+		{"webhook", "backoff.cap", "0s", "16m", no},                      // never reached
+		{"webhook", "backoff.jitter.kind", "proportional", "none", both}, // a narrower spread; a lower least delay
 		{"webhook", "backoff.jitter.kind", "proportional", "full", both}, // a shorter mean; a narrower spread
-		{"webhook", "backoff.jitter.ratio", "0.2", "0.1", up},
+		{"webhook", "backoff.jitter.ratio", "0.2", "0.1", both},          // a narrower spread; a lower least delay
+		{"webhook", "backoff.jitter.ratio", "0.2", "0.6", both},
 		{"webhook", "backoff.floor", "1s", "0s", no},
 		{"webhook", "backoff.floor", "1s", "70s", both}, // eats the jitter; lets go of the delay
 		{"webhook", "timeout", "30s", "29s", up},
@@ -208,6 +209,9 @@ func TestDiffOfClasses(t *testing.T) {
 	}
 	slow, fast := crash(3), crash(3)
 	slow.Backoff, fast.Backoff = &Backoff{Base: time.Minute}, &Backoff{Base: time.Second}
+	narrow, wide := crash(3), crash(3)
+	narrow.Backoff = &Backoff{Base: time.Minute, Jitter: Jitter{JitterProportional, 0.2}}
+	wide.Backoff = &Backoff{Base: time.Minute, Jitter: Jitter{JitterProportional, 0.5}}
 	tests := []struct {
 		name     string
 		old, new Policy
@@ -242,6 +246,10 @@ func TestDiffOfClasses(t *testing.T) {
 			"classes[0]: retry, counts: free, max: 3, backoff: {base: 1m, factor: 1, jitter: {kind: none}} → retry, counts: free, max: 3, backoff: {base: 1s, factor: 1, jitter: {kind: none}}: crash failures are retried after 1s without spending an attempt, up to 3 times instead of being retried after 1m without spending an attempt, up to 3 times (risky: failing targets are called again sooner and get less time to recover)",
 		},
 		{
+			"wider jitter of an override", with(narrow), with(wide),
+			"classes[0]: retry, counts: free, max: 3, backoff: {base: 1m, factor: 1, jitter: {kind: proportional, ratio: 0.2}} → retry, counts: free, max: 3, backoff: {base: 1m, factor: 1, jitter: {kind: proportional, ratio: 0.5}}: crash failures are retried after 1m without spending an attempt, up to 3 times instead of being retried after 1m without spending an attempt, up to 3 times (risky: failing targets can be called again sooner: the least delay before try 2 falls from 48s to 30s)",
+		},
+		{
 			"gone no longer disables", with(rule(DisableTarget, failure.Gone)), with(),
 			"classes: disable_target → fail: gone failures are failed at once instead of being failed at once, with their target disabled (risky: a target that is gone is called on and on)",
 		},
@@ -255,6 +263,40 @@ func TestDiffOfClasses(t *testing.T) {
 			if got := one(t, tt.old, tt.new).String(); got != tt.want {
 				t.Errorf("Diff =\n%s\nwant\n%s", got, tt.want)
 			}
+		})
+	}
+}
+
+// A wider jitter is no risk by its mean or its spread, but by its lower end.
+func TestDiffNamesALowerLeastDelay(t *testing.T) {
+	with := func(base time.Duration, j Jitter, floor time.Duration) Policy {
+		return seal(t, "webhook", func(p *Policy) { p.Backoff.Base, p.Backoff.Jitter, p.Backoff.Floor = base, j, floor })
+	}
+	narrow, wide, none := Jitter{JitterProportional, 0.2}, Jitter{JitterProportional, 0.6}, Jitter{Kind: JitterNone}
+	const sooner = "failing targets can be called again sooner: the least delay before try 2 falls from "
+	tests := []struct {
+		name     string
+		old, new Policy
+		path     string
+		why      string
+	}{
+		{"wider", with(time.Minute, narrow, time.Second), with(time.Minute, wide, time.Second), "backoff.jitter.ratio", sooner + "48s to 24s"},
+		{"jitter where there was none", with(time.Minute, none, time.Second), with(time.Minute, narrow, time.Second), "backoff.jitter.kind", sooner + "1m to 48s"},
+		{"another kind", with(time.Minute, Jitter{JitterAdditive, 0.2}, time.Second), with(time.Minute, wide, time.Second), "backoff.jitter.kind", "on average failing targets are called again sooner"},
+		{"a lower floor", with(time.Minute, wide, 40*time.Second), with(time.Minute, wide, 20*time.Second), "backoff.floor", "on average failing targets are called again sooner"},
+		{"wider, and a base that makes up for it", with(time.Minute, narrow, time.Second), with(2*time.Minute, wide, time.Second), "backoff.jitter.ratio", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, c := range Diff(tt.old, tt.new) {
+				if c.Path == tt.path {
+					if c.Why != tt.why || c.Risky != (tt.why != "") {
+						t.Errorf("risky %v: %q, want %q", c.Risky, c.Why, tt.why)
+					}
+					return
+				}
+			}
+			t.Errorf("no change of %s in %v", tt.path, Diff(tt.old, tt.new))
 		})
 	}
 }
