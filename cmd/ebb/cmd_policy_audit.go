@@ -26,7 +26,9 @@ func (a *app) policyAuditCommand() *cobra.Command {
 every wait (due minus ended) must lie inside its band, waits must be spread as the
 jitter's law says (a Kolmogorov-Smirnov test and a search for waits that are the
 same), and attempts must be neither more nor fewer than promised. What gates held
-back, and waits that targets asked for, are reported apart.
+back, and waits that targets asked for, are reported apart. No wait may be shorter
+than the guard of the target's kind allows (24 s for an endpoint), whatever was
+promised, unless the policy has a waiver of the rule floor or our own machine failed.
 
 Starts are judged by the policy version that decided them where it is the present
 one, the accepted one (the lock) or a preset's; any other by the present promise.
@@ -152,9 +154,9 @@ func (a *app) printApart(r *engine.Audited) {
 		text string
 	}{
 		{r.Foreign, "decided under a version that is neither the present one nor accepted; judged by the present promise"},
-		{r.Free, "cost no attempt; not judged"},
+		{r.Free, "cost no attempt; judged by the guard alone"},
 		{r.Ordered, "ended by the handler's own order; not judged"},
-		{r.Unsure, "after a gap in which attempts may have been given back; not judged"},
+		{r.Unsure, "after a gap in which attempts may have been given back; judged by the guard alone"},
 	} {
 		if part.n > 0 {
 			fmt.Fprintf(a.stdout, "%s: %s\n", count(part.n, "start"), part.text)

@@ -1,6 +1,7 @@
 // Package audit answers "does reality keep the promise?": from the ledger of
 // failed starts, whether the waits before each try lie inside the policy's
-// bands, follow the law of its jitter, and are as many as were promised.
+// bands, follow the law of its jitter, and are as many as were promised; and
+// whether any was shorter than the guard of the target's kind allows.
 //
 // It is pure: starts go in, job by job, and a report comes out. The false
 // alarms of all its tests together are held to Alarm.
@@ -203,6 +204,7 @@ func (a *Audit) judge(seq int64, s *Start, p *pass, before time.Duration) {
 		a.judgeEnd(promise, rule, s, p)
 		return
 	}
+	a.guard(promise, s)
 	switch {
 	case !rule.Action.Retries():
 		a.breach(Retried, s, 0, fmt.Sprintf("class %s is not to be retried by rule %s", s.Class, rule.Label))
@@ -225,6 +227,20 @@ func (a *Audit) judge(seq int64, s *Start, p *pass, before time.Duration) {
 	a.wait(seq, s, promise, rule, try, before)
 }
 
+// guard looks for a retry that was due sooner than the guard allows. Whether
+// the policy promised it makes no difference, unless it waives the rule.
+func (a *Audit) guard(promise *policy.Policy, s *Start) {
+	least := promise.LeastDelay()
+	wait := waited(s)
+	if !policy.Guarded(s.Class) || wait >= least-exact || promise.Waives(policy.RuleFloor, s.EndedAt) {
+		return
+	}
+	b := a.breach(Guard, s, 0, fmt.Sprintf("allowed from %s on for target %s", short(least), promise.Target))
+	if b.count == 1 || wait < b.shortest {
+		b.shortest = wait
+	}
+}
+
 // judgeEnd looks for what was given up although it had attempts left.
 func (a *Audit) judgeEnd(promise *policy.Policy, rule *policy.Rule, s *Start, p *pass) {
 	if !rule.Action.Retries() || rule.Counts != policy.CountsAttempt || p.unsure || s.Rule == "window" || s.Rule == "deadline" {
@@ -242,6 +258,16 @@ func (a *Audit) judgeEnd(promise *policy.Policy, rule *policy.Rule, s *Start, p 
 // delay without a word about it.
 func apart(delay time.Duration) time.Duration { return max(exact, min(skew, delay/5)) }
 
+// waited is how long after the start's end its next one was due: the delay that
+// was decided, where clocks and the time to write it down explain the rest.
+func waited(s *Start) time.Duration {
+	observed := s.DueAt.Sub(s.EndedAt)
+	if late := observed - s.Delay; late >= -apart(s.Delay) && late <= writing {
+		return s.Delay
+	}
+	return observed
+}
+
 // wait puts one wait into the group of its law.
 func (a *Audit) wait(seq int64, s *Start, promise *policy.Policy, rule *policy.Rule, try int, before time.Duration) {
 	backoff, schedule := &promise.Backoff, "backoff"
@@ -258,10 +284,6 @@ func (a *Audit) wait(seq int64, s *Start, promise *policy.Policy, rule *policy.R
 		}, jittered: backoff.Jitter.Kind != policy.JitterNone}
 		a.groups[key] = g
 	}
-	observed := s.DueAt.Sub(s.EndedAt)
-	if late := observed - s.Delay; late >= -apart(s.Delay) && late <= writing {
-		observed = s.Delay
-	}
 	var floor time.Duration
 	if promise.RetryAfter.Honour && s.RetryAfter > 0 {
 		floor = s.RetryAfter
@@ -269,5 +291,5 @@ func (a *Audit) wait(seq int64, s *Start, promise *policy.Policy, rule *policy.R
 			floor = min(floor, promise.RetryAfter.Max)
 		}
 	}
-	g.add(lawOf(backoff, try, before), observed, floor, retry.Derive(0, uint64(seq), s.Number).Unit())
+	g.add(lawOf(backoff, try, before), waited(s), floor, retry.Derive(0, uint64(seq), s.Number).Unit())
 }

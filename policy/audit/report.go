@@ -16,6 +16,7 @@ type Rule string
 const (
 	TooSoon   Rule = "too_soon"  // waits shorter than promised
 	TooLong   Rule = "too_long"  // waits longer than promised
+	Guard     Rule = "guard"     // waits shorter than the guard of the target's kind allows, whatever was promised
 	Same      Rule = "same"      // waits that are the same although jitter was promised
 	Spread    Rule = "spread"    // waits that do not follow the law of the jitter
 	TooMany   Rule = "too_many"  // more attempts than promised
@@ -35,9 +36,9 @@ type Report struct {
 	// Foreign were decided under a version that nobody accepted; they are
 	// judged by the promise.
 	Foreign int
-	// Free, Ordered and Unsure are not judged: starts that cost no attempt,
-	// handlers' own orders, and starts after a gap in which attempts may have
-	// been given back.
+	// Ordered are not judged: handlers' own orders. Free and Unsure are judged
+	// by the guard alone: starts that cost no attempt, and starts after a gap
+	// in which attempts may have been given back.
 	Free, Ordered, Unsure int
 	Early                 int // starts before their due time
 	Groups                []Group
@@ -98,11 +99,12 @@ type breachKey struct {
 
 type breach struct {
 	count, most int
+	shortest    time.Duration // wait, of Guard
 	version     string
 }
 
 // breach notes a start that breaks the promise by itself.
-func (a *Audit) breach(r Rule, s *Start, try int, note string) {
+func (a *Audit) breach(r Rule, s *Start, try int, note string) *breach {
 	key := breachKey{rule: r, version: s.Version, note: note}
 	b := a.breaches[key]
 	if b == nil {
@@ -111,6 +113,7 @@ func (a *Audit) breach(r Rule, s *Start, try int, note string) {
 	}
 	b.count++
 	b.most = max(b.most, try)
+	return b
 }
 
 // Report sums up what was added.
@@ -198,6 +201,8 @@ func (a *Audit) breached() []Anomaly {
 		b := a.breaches[key]
 		var words string
 		switch key.rule {
+		case Guard:
+			words = fmt.Sprintf("%d retries were due sooner than the guard allows: the soonest after %s, %s", b.count, short(b.shortest), key.note)
 		case TooMany:
 			words = fmt.Sprintf("%d starts led to more attempts than promised: up to try %d, %s", b.count, b.most, key.note)
 		case GaveUp:
