@@ -89,7 +89,7 @@ type LeaseFailure struct {
 	Status     int     `json:"status,omitempty" doc:"HTTP status that a target answered"`
 	Error      string  `json:"error,omitempty"`
 	RetryAfter float64 `json:"retry_after_s,omitempty" doc:"how long the target asked to be left alone"`
-	Order      string  `json:"order,omitempty" doc:"overrides the policy: fail, park or snooze"`
+	Order      string  `json:"order,omitempty" doc:"overrides the policy: fail, park or snooze; snooze says that nothing failed, without class, status and retry_after_s"`
 	Snooze     float64 `json:"snooze_s,omitempty" doc:"with the order snooze: when to come back"`
 }
 

@@ -148,6 +148,8 @@ func TestFailures(t *testing.T) {
 		{`{"status":200}`, "", "", "invalid"},
 		{`{"retry_after_s":-1}`, "", "", "invalid"},
 		{`{"order":"dance"}`, "", "", "invalid"},
+		{`{"status":503,"order":"snooze","snooze_s":60}`, "", "", "invalid"}, // a failed call waits by the policy
+		{`{"class":"server","order":"snooze","snooze_s":60}`, "", "", "invalid"},
 	} {
 		id := b.enqueue(admin, `{"kind":"k","policy":"processing"}`)
 		l := b.claim(admin, `{"kinds":["k"]}`)
@@ -158,7 +160,7 @@ func TestFailures(t *testing.T) {
 		if a.OK != (c.code == "") || a.Code != c.code || a.State != c.state || c.cause != "" && a.Cause != c.cause {
 			t.Errorf("%s: got %+v", c.failure, a)
 		}
-		if strings.Contains(c.failure, "snooze_s") && a.Delay != 60 || strings.Contains(c.failure, "429") && a.Delay < 40 {
+		if c.code == "" && strings.Contains(c.failure, "snooze_s") && a.Delay != 60 || strings.Contains(c.failure, "429") && a.Delay < 40 {
 			t.Errorf("%s: comes back after %v s", c.failure, a.Delay)
 		}
 		if c.code != "" { // it is still held, and can be settled rightly

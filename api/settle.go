@@ -156,6 +156,8 @@ func (s *Settle) outcome() (err, bad error) {
 		return nil, fmt.Errorf("status %d: must be 300 to 599", f.Status)
 	case !span(f.RetryAfter) || !span(f.Snooze):
 		return nil, errors.New("retry_after_s and snooze_s: must be 0 or more seconds, up to a year")
+	case f.Order == "snooze":
+		return f.snoozed()
 	}
 	failed := failure.Of(failure.Plain)
 	if f.Status != 0 {
@@ -181,10 +183,17 @@ func (s *Settle) outcome() (err, bad error) {
 		return failure.Fatal(err), nil
 	case "park":
 		return failure.Park(err), nil
-	case "snooze":
-		return failure.Snooze(seconds(f.Snooze)), nil
 	}
 	return nil, fmt.Errorf("order %q: must be fail, park or snooze", f.Order)
+}
+
+// snoozed is the outcome of a start that comes back later. Nothing failed then:
+// what a target did wrong waits by the policy, and no sooner.
+func (f *LeaseFailure) snoozed() (err, bad error) {
+	if f.Class != "" || f.Status != 0 || f.RetryAfter != 0 {
+		return nil, errors.New("order snooze: says that nothing failed; leave class, status and retry_after_s out, or leave the order out and let the policy decide")
+	}
+	return failure.Snooze(seconds(f.Snooze)), nil
 }
 
 func span(s float64) bool { return s >= 0 && s <= 366*24*3600 }

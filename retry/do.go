@@ -16,7 +16,8 @@ import (
 // Do runs fn under the policy until it succeeds, the policy gives up or the
 // context ends. Each try has the policy's timeout, in policy time. The error
 // is an *Error that says why it ended and wraps fn's last error; when the
-// context ends it wraps the context's cause too.
+// context ends it wraps the context's cause too. Do takes the policy as it is:
+// policy.Enforce says whether its retries could come too soon for its target.
 func Do[T any](ctx context.Context, p *policy.Policy, fn func(context.Context) (T, error), opts ...Option) (T, error) {
 	if len(opts) == 0 && !countsTime(p) {
 		// Nothing to prepare: a success costs little more than the call.

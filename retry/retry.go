@@ -111,7 +111,7 @@ func Decide(p *policy.Policy, h History, f failure.Failure, now time.Time, draw 
 	case failure.OrderSnooze:
 		d.apart()
 		d.Next.Waits++
-		d.again(policy.Retry, f.Snooze, "handler/snooze")
+		d.again(policy.Retry, snoozed(p, &f), "handler/snooze")
 		d.within(p, now)
 		return d
 	}
@@ -126,6 +126,16 @@ func Decide(p *policy.Policy, h History, f failure.Failure, now time.Time, draw 
 		d.retry(p, rule, &f, now, draw)
 	}
 	return d
+}
+
+// snoozed returns the wait that a handler asked for. A snooze says that nothing
+// failed. One that comes with a failure of the target, joined to it or around
+// it, waits as long as the guard wants at least.
+func snoozed(p *policy.Policy, f *failure.Failure) time.Duration {
+	if f.Class == failure.Unknown || f.Class == failure.Plain || !policy.Guarded(f.Class) {
+		return f.Snooze
+	}
+	return max(f.Snooze, p.LeastDelay())
 }
 
 // retry spends what the start cost and waits, or ends what has run out.
