@@ -22,6 +22,9 @@ func (s *Service) deliver(ctx context.Context, t *worker.Task) error {
 	if err != nil {
 		return failure.Fatal(failure.New(failure.InvalidInput, "args", fmt.Errorf("webhook: delivery: %s: args: %w", j.ID(), err)))
 	}
+	if err := s.checkPolicy(j.Policy); err != nil {
+		return failure.Park(failure.New(failure.Config, "policy", fmt.Errorf("webhook: delivery: %s: %w", j.ID(), err)))
+	}
 	to, err := s.cache.destination(ctx, j.Target)
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx) // the worker knows what that means

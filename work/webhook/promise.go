@@ -77,3 +77,13 @@ func (s *Service) policyFor(name string) error {
 	}
 	return nil
 }
+
+// checkPolicy refuses a delivery under a policy that is not one of endpoints:
+// its retries would come by the guard of another target. Only an enqueue past
+// this service can name one.
+func (s *Service) checkPolicy(name string) error {
+	if p := s.byName[name]; p == nil || p.Target != policy.Endpoint {
+		return fmt.Errorf("policy %q is not one of endpoints; cancel the job and send the event by ebb webhook send", name)
+	}
+	return nil
+}

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/policy/file"
 	"github.com/ebbhq/ebb/store/memory"
 	"github.com/ebbhq/ebb/worker"
 )
@@ -49,11 +51,17 @@ func TestGuard(t *testing.T) {
 	hasty.Backoff.Base = 29 * time.Second
 	cut := policy.Base(PolicyName)
 	cut.Timeout = 10 * time.Second
+	wide := policy.Base(PolicyName)
+	wide.Backoff.Jitter.Ratio = 1
+	full := policy.Base(PolicyName)
+	full.Backoff.Base, full.Backoff.Jitter = 30*time.Second, policy.Jitter{Kind: policy.JitterFull}
 	for name, c := range map[string]struct {
 		policy policy.Policy
 		want   string
 	}{
 		"base":    {hasty, "30s"},
+		"jitter":  {wide, "backoff.jitter.ratio (a least delay of 1s)"},
+		"kind":    {full, "backoff.jitter.kind (a least delay of 1s)"},
 		"timeout": {cut, "timeout (10s)"},
 	} {
 		sealed, err := policy.Seal(c.policy)
@@ -98,6 +106,63 @@ func TestEndpointPolicy(t *testing.T) {
 	for _, name := range []string{"scrape", "nonesuch"} {
 		if _, _, err := r.Add(t.Context(), NewEndpoint{URL: n.URL, Policy: name}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("policy %s: %v", name, err)
+		}
+	}
+}
+
+// A job that was enqueued past the service, under the policy of another
+// target, makes no call: its retries would come sooner than the guard of
+// endpoints allows.
+func TestDeliveryUnderAnotherTargetsPolicy(t *testing.T) {
+	var calls atomic.Int32
+	r := newRig(t)
+	server := receive(t, func(w http.ResponseWriter, _ call) {
+		calls.Add(1)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	e, _ := r.add(NewEndpoint{URL: server.URL})
+	args, err := pack(envelope{Event: "evt_1", Type: "a.b", SentAt: time.Unix(1, 0).UTC()}, []byte(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"scrape", "annual-crawl", ""} {
+		done, err := r.store.Enqueue(t.Context(), time.Time{}, []job.New{{Kind: Kind, Queue: Queue, Target: e.ID, Policy: name, Args: args}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			j, err := r.store.Job(t.Context(), done[0].Seq)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if j.State == job.Parked {
+				break
+			}
+			if j.State != job.Queued && j.State != job.Running || j.History.Starts > 1 {
+				t.Fatalf("policy %q: %s after %d starts, want it parked", name, j.State, j.History.Starts)
+			}
+			r.pause()
+		}
+	}
+	if calls.Load() != 0 {
+		t.Errorf("%d calls, want none", calls.Load())
+	}
+}
+
+// The environment can uncover a step that the file's attempts never reached.
+func TestEnvironmentPassesTheGuard(t *testing.T) {
+	f, err := file.Parse("policies.yaml", []byte("version: 1\npolicies:\n  webhook: {attempts: 4, backoff: {steps: [1m, 4m, 10m, 5s]}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]string{"3": "", "4": "backoff.steps[3] (5s)"} {
+		e, err := file.ApplyEnv(f.Entries[0], func(name string) (string, bool) { return value, name == "MAX_RETRY_ATTEMPTS" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = New(Config{Store: memory.New(memory.Config{}), Seal: newSealer(1), Policies: []policy.Policy{e.Policy}})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("MAX_RETRY_ATTEMPTS=%s: %v, want it refused for %q", value, err, want)
 		}
 	}
 }
