@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -94,6 +95,8 @@ func (a *app) policyCheckCommand() *cobra.Command {
 		Long: `Fail (exit 1) on an error finding of lint, on an expired waiver, on a missing or
 broken lock, and on a risky difference from the accepted policies. A change
 that is meant is accepted with "ebb policy accept" and reviewed with the lock.
+Where the environment overrides a policy, as it would for an engine started
+here, what it makes of the policy is judged too.
 
 With --simulate every policy is also played on virtual time. The ladder: outages
 of 1 minute to 12 hours, and work of which some is bad for good, against the same
@@ -122,6 +125,9 @@ func (a *app) policyCheck(ctx context.Context, args []string, simulated bool) er
 			return err
 		}
 		c := a.checkFile(f, path)
+		if err := a.checkEnvironment(f, &c); err != nil {
+			return err
+		}
 		if simulated {
 			found, err := a.expectations(ctx, f, &c)
 			if err != nil {
@@ -174,6 +180,43 @@ func (a *app) checkFile(f *file.File, path string) lintedFile {
 		c.add(f, d.Name, d.Findings(a.today()))
 	}
 	return c
+}
+
+// checkEnvironment adds what lint finds only because the environment changes a
+// policy: an engine started here would refuse it.
+func (a *app) checkEnvironment(f *file.File, c *lintedFile) error {
+	for i := range f.Entries {
+		written := &f.Entries[i]
+		e, err := a.effective(*written)
+		if err != nil {
+			return err
+		}
+		if e.Policy.Version == written.Policy.Version {
+			continue
+		}
+		known := policy.Lint(written.Policy, a.today())
+		added := slices.DeleteFunc(policy.Lint(e.Policy, a.today()), func(found policy.Finding) bool {
+			return !found.Fails() || slices.ContainsFunc(known, func(k policy.Finding) bool {
+				return k.ID == found.ID && k.Field == found.Field && k.Measured == found.Measured
+			})
+		})
+		for n := range added {
+			added[n].Why += "; the file alone passes, the environment sets " + strings.Join(a.variablesSet(), ", ")
+		}
+		c.add(f, written.Policy.Name, added)
+	}
+	return nil
+}
+
+// variablesSet names the variables of the environment that override a policy.
+func (a *app) variablesSet() []string {
+	var set []string
+	for _, v := range file.Variables() {
+		if _, ok := a.lookup(v.Name); ok {
+			set = append(set, v.Name)
+		}
+	}
+	return set
 }
 
 // add puts findings under their policy; those of a removed one get a row.

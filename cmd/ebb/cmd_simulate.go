@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/simulate/file"
 	"github.com/ebbhq/ebb/simulate/report"
 	"github.com/ebbhq/ebb/simulate/scenario"
@@ -48,7 +49,9 @@ name of the configured file or of a preset.
 The same scenario and seed give the same result, byte for byte with --json.
 
 Exit codes: 0 whatever the numbers are; 2 a scenario or policy that cannot be
-read. "ebb policy check --simulate" is the one that fails on numbers.`,
+read. "ebb policy check --simulate" is the one that fails on numbers. A policy
+of --policy or --against that no engine would start with is played all the same,
+with a note on standard error that says why.`,
 		Example: `  ebb simulate pr-247
   ebb simulate metastable --html metastable.html
   ebb simulate pr-247 --policy policies.yaml#webhook --against webhook --seeds 20
@@ -152,11 +155,26 @@ func (a *app) withPolicy(s *file.File, ref, caller string) (file.Variant, error)
 	if e, err = a.effective(e); err != nil {
 		return file.Variant{}, err
 	}
+	a.remarkRefused(&e.Policy)
 	v, err := s.With(e.Policy, ref, caller)
 	if err != nil {
 		return v, usage(fmt.Errorf("simulate: %w", err), "ebb simulate "+s.Scenario.Name+" --caller "+s.Scenario.Callers[0].Name)
 	}
 	return v, nil
+}
+
+// remarkRefused notes that no engine would start with the policy, and why.
+func (a *app) remarkRefused(p *policy.Policy) {
+	var refused *policy.EnforceError
+	if !errors.As(policy.Enforce(*p, a.today()), &refused) {
+		return
+	}
+	first, more := refused.Findings[0], ""
+	if n := len(refused.Findings) - 1; n > 0 {
+		more = fmt.Sprintf("; and %d more", n)
+	}
+	a.remarkErr("ebb: note: no engine would start with policy %s: %s %s: %s; would pass: %s%s",
+		p.Name, first.ID, first.Field, first.Measured, first.Fix, more)
 }
 
 // unreadable gives the exit code of bad input to an unknown name: simulate
