@@ -64,8 +64,8 @@ func Of(p *policy.Policy) Config {
 	return c
 }
 
-// Event is what happens at a gate: Ask, Done, Abandon, Again, Slow, Pause or
-// Resume, each passed by value.
+// Event is what happens at a gate: Ask, Done, Abandon, Again, Slow, Pause,
+// Resume, Probe or Close, each passed by value.
 type Event interface{ event() }
 
 // Outcome is what a grant's holder tells of its permits: Done and Abandon give
@@ -204,6 +204,10 @@ func step(c *Config, s *State, e Event, now time.Time, draw float64) Verdict {
 		s.stop(true, InstantOf(e.Until), at)
 	case Resume:
 		s.stop(false, 0, at)
+	case Probe:
+		c.probe(s, at)
+	case Close:
+		s.close(at)
 	default:
 		panic("gate: unknown event; pass one of the package's events by value")
 	}

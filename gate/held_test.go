@@ -228,7 +228,7 @@ func (w *watcher) step(e gate.Event) (v gate.Verdict) {
 }
 
 func (w *watcher) act() {
-	switch what := rapid.IntRange(0, 9).Draw(w.T, "what"); {
+	switch what := rapid.IntRange(0, 11).Draw(w.T, "what"); {
 	case what <= 3:
 		v := w.step(gate.Ask{Retry: rapid.Bool().Draw(w.T, "retry")})
 		if v.Admit {
@@ -256,6 +256,10 @@ func (w *watcher) act() {
 			p.Until = w.now.Add(quarters(w.T, 20, "for"))
 		}
 		w.step(p)
+	case what == 9:
+		w.step(gate.Probe{})
+	case what == 10:
+		w.step(gate.Close{})
 	default:
 		w.wait(rapid.IntRange(1, 12).Draw(w.T, "wait"))
 	}

@@ -51,6 +51,12 @@ func (l *Local) Pause(now, until time.Time) { l.order(now, Pause{Until: until}) 
 // Resume ends a Pause.
 func (l *Local) Resume(now time.Time) { l.order(now, Resume{}) }
 
+// Probe makes the next call the probe of a target that is held.
+func (l *Local) Probe(now time.Time) { l.order(now, Probe{}) }
+
+// Close closes the breaker and ends a Retry-After pause.
+func (l *Local) Close(now time.Time) { l.order(now, Close{}) }
+
 func (l *Local) order(now time.Time, e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,8 +64,8 @@ func (l *Local) order(now time.Time, e Event) {
 	l.wake()
 }
 
-// Changed returns a channel that is closed at the next Done, Abandon, Pause
-// or Resume. Take it before the Ask whose hold is to be waited for, so that
+// Changed returns a channel that is closed at the next Done, Abandon or order.
+// Take it before the Ask whose hold is to be waited for, so that
 // no change is missed.
 func (l *Local) Changed() <-chan struct{} {
 	l.mu.Lock()

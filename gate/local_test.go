@@ -78,6 +78,12 @@ func TestLocalEqualsStep(t *testing.T) {
 	l.Resume(g.now)
 	g.apply(gate.Resume{})
 	same()
+	l.Probe(g.now)
+	g.apply(gate.Probe{})
+	same()
+	l.Close(g.now)
+	g.apply(gate.Close{})
+	same()
 }
 
 func TestLocalTellsWaitersOfEveryChange(t *testing.T) {
@@ -87,6 +93,8 @@ func TestLocalTellsWaitersOfEveryChange(t *testing.T) {
 		"abandon": func() { l.Abandon(t0, gate.Abandon{}) },
 		"pause":   func() { l.Pause(t0, time.Time{}) },
 		"resume":  func() { l.Resume(t0) },
+		"probe":   func() { l.Probe(t0) },
+		"close":   func() { l.Close(t0) },
 	} {
 		changed := l.Changed()
 		select {

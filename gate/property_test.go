@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -92,6 +93,54 @@ func (w *world) step(e gate.Event) gate.Verdict {
 		w.pass(before, done)
 	}
 	return v
+}
+
+// order is a person's: a pause, or what follows one.
+func (w *world) order() {
+	switch rapid.IntRange(0, 6).Draw(w.T, "order") {
+	case 0:
+		w.step(gate.Pause{})
+		w.stopped = true
+	case 1:
+		w.probe()
+	case 2:
+		w.step(gate.Close{})
+		w.paused = time.Time{}
+		w.calls = slices.DeleteFunc(w.calls, func(v gate.Verdict) bool {
+			if v.Probe { // it decides nothing any more
+				w.step(v.Failure(serverDown))
+			}
+			return v.Probe
+		})
+		if w.s.Phase != gate.Closed || w.s.Trips != 0 {
+			w.Fatalf("closed by hand, and the breaker is %s after %d openings", w.s.Phase, w.s.Trips)
+		}
+	default:
+		w.step(gate.Resume{})
+		w.stopped = false
+	}
+}
+
+// probe orders a probe: if it can be one, the next call is.
+func (w *world) probe() {
+	before := w.s
+	w.step(gate.Probe{})
+	if !before.Probeable(w.now) {
+		if before.SeenAt = w.s.SeenAt; before != w.s {
+			w.Fatalf("a probe that cannot be changed %+v to %+v", before, w.s)
+		}
+		return
+	}
+	if w.paused = (time.Time{}); w.stopped {
+		w.Fatalf("a paused target was probed")
+	}
+	_, v := gate.Step(w.c, w.s, gate.Ask{}, w.now, w.draw())
+	if v.Held == gate.HeldBreaker || v.Held == gate.HeldRetryAfter || v.Held == gate.HeldRamp {
+		w.Fatalf("ordered to be called, and %s", v)
+	}
+	if v.Admit && !v.Probe && w.c.Breaker.On() {
+		w.Fatalf("ordered to be probed, and the call is none: %+v", v)
+	}
 }
 
 // pass folds in little what has just been folded by a step.
@@ -230,18 +279,12 @@ func TestGateKeepsItsPromises(t *testing.T) {
 		w := &world{T: t, c: configs().Draw(t, "config"), now: t0}
 		w.tokens = w.c.Budget.Floor
 		t.Repeat(map[string]func(*rapid.T){
-			"ask":  func(*rapid.T) { w.ask() },
-			"ask2": func(*rapid.T) { w.ask() },
-			"end":  func(*rapid.T) { w.end() },
-			"wait": func(*rapid.T) { w.now = w.now.Add(seconds(3).Draw(t, "wait")) },
-			"order": func(*rapid.T) {
-				if w.stopped = rapid.IntRange(0, 4).Draw(t, "order") == 0; w.stopped {
-					w.step(gate.Pause{})
-				} else {
-					w.step(gate.Resume{})
-				}
-			},
-			"": w.invariants,
+			"ask":   func(*rapid.T) { w.ask() },
+			"ask2":  func(*rapid.T) { w.ask() },
+			"end":   func(*rapid.T) { w.end() },
+			"wait":  func(*rapid.T) { w.now = w.now.Add(seconds(3).Draw(t, "wait")) },
+			"order": func(*rapid.T) { w.order() },
+			"":      w.invariants,
 		})
 	})
 }
@@ -353,7 +396,11 @@ func TestNothingBreaksTheState(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			c, now := wildConfigs().Draw(t, "config"), wild().Draw(t, "now")
 			draw := rapid.Float64().Draw(t, "draw")
-			switch rapid.IntRange(0, 5).Draw(t, "what") {
+			switch rapid.IntRange(0, 7).Draw(t, "what") {
+			case 7:
+				s, _ = gate.Step(c, s, gate.Close{}, now, draw)
+			case 6:
+				s, _ = gate.Step(c, s, gate.Probe{}, now, draw)
 			case 5:
 				every := rapid.OneOf(seconds(20), rapid.Map(rapid.Int64(), func(n int64) time.Duration { return time.Duration(n) }))
 				s, _ = gate.Step(c, s, gate.Slow{Every: every.Draw(t, "every")}, now, draw)
