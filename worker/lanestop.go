@@ -101,7 +101,7 @@ func (l *loop) asksLanes() bool {
 		return false
 	}
 	now := l.now()
-	if l.seeks() || l.lawDue || l.lawAsking || l.sweeping || l.firing || l.periodicStale {
+	if l.seeks() || l.lawDue || l.lawAsking || l.gatesAsking || l.sweeping || l.firing || l.periodicStale {
 		return true
 	}
 	if l.eldest && !l.sweepAt.IsZero() && !now.Before(l.sweepAt) || !l.periodicAt.IsZero() && !now.Before(l.periodicAt) {

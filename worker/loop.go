@@ -68,6 +68,10 @@ type loop struct {
 	pollAt    time.Time // machine time
 	stepAt    time.Time // machine time of the next step of a stop
 
+	gatesAsking bool
+	gatesDue    bool      // gates that work here waits for should be read again
+	gatesAt     time.Time // machine time; not before
+
 	lawAsking     bool
 	lawDue        bool // the orders for queues should be read again
 	eldest        bool // this process keeps house
@@ -113,6 +117,7 @@ func (l *loop) run() error {
 		l.passMachineTime()
 		l.serve(l.now(), false)
 		l.askLaws()
+		l.askGates()
 		l.launch()
 		l.askDue()
 		l.askSweep()
@@ -191,6 +196,9 @@ func (l *loop) nextMachine(now time.Time) time.Time {
 	at := l.stepAt
 	if l.phase == working {
 		at = earlier(l.pollAt, l.nextDiscovery(now))
+		if l.gatesDue && l.gatesAt.After(now) {
+			at = earlier(at, l.gatesAt)
+		}
 	}
 	if now.Before(l.pauseUntil) {
 		at = earlier(at, l.pauseUntil)
@@ -262,7 +270,7 @@ func (l *loop) passMachineTime() {
 // be another.
 func (l *loop) wake() {
 	l.limits.wake("")
-	l.dueStale = true
+	l.dueStale, l.gatesDue = true, true
 	l.wakeLanes()
 }
 
