@@ -201,7 +201,8 @@ func (c *Client) Cancel(ctx context.Context, id string) (job.State, error) {
 }
 
 // Retry queues a failed or parked job again with fresh attempts, or makes one
-// that waits due now.
+// that waits due now. If breaker or Retry-After hold its target, that is called
+// now, as the probe.
 func (c *Client) Retry(ctx context.Context, id string) error {
 	seq, err := c.find(id)
 	if err != nil {
@@ -209,6 +210,13 @@ func (c *Client) Retry(ctx context.Context, id string) error {
 	}
 	if err := c.store.Retry(ctx, c.now(), actor, seq); err != nil {
 		return fmt.Errorf("ebb: retry: %s: %w", id, err)
+	}
+	j, err := c.store.Job(ctx, seq)
+	if err != nil {
+		return fmt.Errorf("ebb: retry: %s: %w", id, err)
+	}
+	if _, err := c.ops().ProbeFor(ctx, j.Target, "retry of job "+id); err != nil {
+		return told(err)
 	}
 	c.wake()
 	return nil

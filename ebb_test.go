@@ -304,6 +304,8 @@ func TestLifecycle(t *testing.T) {
 			"Retry":        c.Retry(t.Context(), "0000000000001"),
 			"PauseTarget":  c.PauseTarget(t.Context(), "t", time.Time{}),
 			"ResumeTarget": c.ResumeTarget(t.Context(), "t"),
+			"ProbeTarget":  c.ProbeTarget(t.Context(), "t"),
+			"CloseTarget":  c.CloseTarget(t.Context(), "t"),
 			"LimitQueue":   c.LimitQueue(t.Context(), "q", ebb.QueueLimit{}),
 			"PauseKind":    c.PauseKind(t.Context(), "k"),
 			"ResumeKind":   c.ResumeKind(t.Context(), "k"),

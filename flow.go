@@ -78,12 +78,41 @@ func (c *Client) PauseTarget(ctx context.Context, target string, until time.Time
 
 // ResumeTarget ends a pause of the target and its being disabled. What was
 // parked because it was down or disabled comes back in its order, carried out
-// by running workers. An open breaker stays open until its probe has passed.
+// by running workers. If breaker or Retry-After hold it, it is called now, as
+// the probe.
 func (c *Client) ResumeTarget(ctx context.Context, target string) error {
 	if err := c.usable(); err != nil {
 		return err
 	}
 	if _, err := c.ops().ResumeTarget(ctx, target, false); err != nil {
+		return told(err)
+	}
+	c.wake()
+	return nil
+}
+
+// ProbeTarget lets the next call to a target that its breaker or a Retry-After
+// holds go out now, as the probe that decides. It is refused while the target is
+// paused or disabled.
+func (c *Client) ProbeTarget(ctx context.Context, target string) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
+	if _, err := c.ops().ProbeTarget(ctx, target); err != nil {
+		return told(err)
+	}
+	c.wake()
+	return nil
+}
+
+// CloseTarget closes the breaker of a target that is known to be well, and ends
+// a pause that the target asked for. What was parked because it was down comes
+// back in its order, carried out by running workers.
+func (c *Client) CloseTarget(ctx context.Context, target string) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
+	if _, err := c.ops().CloseTarget(ctx, target); err != nil {
 		return told(err)
 	}
 	c.wake()

@@ -30,6 +30,12 @@ func problem(status int, code, try, format string, args ...any) *Problem {
 	}
 }
 
+// hinted is an error that knows what to do next.
+type hinted interface {
+	error
+	Hint() string
+}
+
 // problemOf tells an error to the caller. What is not the caller's fault is
 // logged and not told.
 func (s *server) problemOf(r *http.Request, err error) *Problem {
@@ -44,7 +50,12 @@ func (s *server) problemOf(r *http.Request, err error) *Problem {
 	case errors.Is(err, engine.ErrTaken):
 		return problem(http.StatusConflict, "taken", "set on_conflict to keep or replace", "%v", err)
 	case errors.Is(err, engine.ErrState):
-		return problem(http.StatusConflict, "state", "ask /v1/jobs/{id}/why", "%v", err)
+		try := "ask /v1/jobs/{id}/why"
+		var hint hinted
+		if errors.As(err, &hint) {
+			try = hint.Hint()
+		}
+		return problem(http.StatusConflict, "state", try, "%v", err)
 	case errors.Is(err, store.ErrConflict):
 		return problem(http.StatusConflict, "conflict", "read it and order again", "%v", err)
 	case errors.Is(err, access.ErrUnknown):

@@ -48,9 +48,17 @@ func (s *server) targetRoutes() []route {
 			ofAll(access.Operate, func(ctx context.Context, in *pauseIn) (engine.TargetExplained, error) {
 				return s.Ops.PauseTarget(ctx, in.Name, in.Body.Until)
 			})),
-		handle(s, access.Operate, http.MethodPost, "/v1/targets/{name}/resume", "resumeTarget", "End a pause and a target's being disabled",
+		handle(s, access.Operate, http.MethodPost, "/v1/targets/{name}/resume", "resumeTarget", "End a pause and a target's being disabled; if breaker or Retry-After hold it, call it now, as the probe",
 			ofAll(access.Operate, func(ctx context.Context, in *resumeIn) (engine.Resumed, error) {
 				return s.Ops.ResumeTarget(ctx, in.Name, in.Body.KeepParked)
+			})),
+		handle(s, access.Operate, http.MethodPost, "/v1/targets/{name}/probe", "probeTarget", "Call a target that breaker or Retry-After hold now, as the probe",
+			ofAll(access.Operate, func(ctx context.Context, in *nameIn) (engine.Probed, error) {
+				return s.Ops.ProbeTarget(ctx, in.Name)
+			})),
+		handle(s, access.Operate, http.MethodPost, "/v1/targets/{name}/close", "closeTarget", "Close a target's breaker by hand and end a Retry-After",
+			ofAll(access.Operate, func(ctx context.Context, in *nameIn) (engine.Resumed, error) {
+				return s.Ops.CloseTarget(ctx, in.Name)
 			})),
 	}
 }

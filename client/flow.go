@@ -106,6 +106,18 @@ func (c *Client) ResumeTarget(ctx context.Context, name string, keepParked bool)
 	return out, err
 }
 
+// ProbeTarget lets the next call to a held target go out now, as the probe.
+func (c *Client) ProbeTarget(ctx context.Context, name string) (out engine.Probed, err error) {
+	err = c.named(ctx, post, "target", name, "probe", nil, &out)
+	return out, err
+}
+
+// CloseTarget closes a target's breaker by hand and ends a Retry-After.
+func (c *Client) CloseTarget(ctx context.Context, name string) (out engine.Resumed, err error) {
+	err = c.named(ctx, post, "target", name, "close", nil, &out)
+	return out, err
+}
+
 // Periodics lists the schedules by name.
 func (c *Client) Periodics(ctx context.Context) ([]engine.Periodic, error) {
 	var out struct{ Periodics []engine.Periodic }

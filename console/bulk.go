@@ -186,7 +186,7 @@ func (s *server) all(w http.ResponseWriter, r *http.Request) error {
 		return s.show(w, r, http.StatusOK, "bulk.html", page{Title: a.Word + " all that match", Nav: "jobs", Body: b})
 	}
 	who, _ := access.PrincipalOf(r.Context())
-	ctx, stop := context.WithCancel(context.WithoutCancel(r.Context()))
+	ctx, stop := context.WithCancel(engine.WithoutProbe(context.WithoutCancel(r.Context())))
 	b := &bulk{Act: a, Filter: f, Actor: who.Name, StartAt: s.Now(), stop: stop}
 	if !s.bulks.begin(b) {
 		stop()

@@ -141,6 +141,8 @@ func (s *server) routes() map[string]handler {
 		"POST /queue/resume":     s.orderQueue(s.Ops.ResumeQueue, "resumed"),
 		"POST /target/pause":     s.ordered(s.pauseTarget),
 		"POST /target/resume":    s.ordered(s.resumeTarget),
+		"POST /target/probe":     s.ordered(s.probeTarget),
+		"POST /target/close":     s.ordered(s.closeTarget),
 		"POST /dead/redrive":     s.ordered(s.redrive),
 		"POST /jobs/all":         s.ordered(s.all),
 		"POST /jobs/all/stop":    s.ordered(s.stopAll),
@@ -198,7 +200,7 @@ func (s *server) show(w http.ResponseWriter, r *http.Request, status int, name s
 		p.Who = who.Name
 		p.Operate = who.Session && who.Has(access.Operate)
 	}
-	p.Notice = notices[r.URL.Query().Get("done")]
+	p.Notice = noticeOf(r.URL.Query())
 	var b bytes.Buffer
 	if err := s.pages[name].ExecuteTemplate(&b, "layout.html", p); err != nil {
 		return err

@@ -27,6 +27,8 @@ var notices = map[string]string{
 	"stopped":   "Stopped where it was: what was done is done.",
 	"redriven":  "The redrive is ordered. Workers carry it out.",
 	"requeued":  "Queued again, with fresh attempts.",
+	"probed":    "A probe is ordered.",
+	"closed":    "The breaker is closed. What waits goes out.",
 
 	"hook_paused":   "Paused: its deliveries are kept and wait.",
 	"hook_resumed":  "Enabled. What was kept for it goes out.",
@@ -37,6 +39,31 @@ var notices = map[string]string{
 	"campaign_recovered": "The first run that may be recovered has fresh restarts.",
 	"campaign_locked":    "Locked: nothing is recovered until it is unlocked, or the time is over.",
 	"campaign_unlocked":  "Unlocked.",
+}
+
+// probeNotices follow them where an order has a target called that was held.
+var probeNotices = map[engine.ProbeState]string{
+	engine.ProbeSent:     "The target is called now, as the probe that decides.",
+	engine.ProbeOut:      "A probe of the target is out already: its outcome decides.",
+	engine.ProbeFailed:   "The target was called a moment ago and is held again; its page can order another probe.",
+	engine.ProbePaused:   "The target is paused: nothing is sent before it is resumed.",
+	engine.ProbeDisabled: "The target is disabled: nothing is sent before it is resumed.",
+	engine.ProbeNone:     "Nothing holds the target: it may be called.",
+}
+
+// noticeOf reads off an address what to tell.
+func noticeOf(q url.Values) string {
+	return strings.TrimSpace(notices[q.Get("done")] + " " + probeNotices[engine.ProbeState(q.Get("probe"))])
+}
+
+// doneQuery is the query of an address that tells what was done, and what
+// became of a target that was held.
+func doneQuery(done string, p *engine.Probe) string {
+	q := url.Values{"done": {done}}
+	if p != nil {
+		q.Set("probe", string(p.State))
+	}
+	return q.Encode()
 }
 
 // ordered wraps what changes something: it needs a session. Forms of other
@@ -65,10 +92,10 @@ func (s *server) orderJob(do func(context.Context, string) (engine.Job, error), 
 		if err := s.may(r, access.Operate, j.Queue); err != nil {
 			return err
 		}
-		if _, err := do(r.Context(), id); err != nil {
+		if j, err = do(r.Context(), id); err != nil {
 			return err
 		}
-		http.Redirect(w, r, "/jobs/"+url.PathEscape(id)+"?done="+done, http.StatusSeeOther)
+		http.Redirect(w, r, "/jobs/"+url.PathEscape(id)+"?"+doneQuery(done, j.Probe), http.StatusSeeOther)
 		return nil
 	})
 }
@@ -122,11 +149,42 @@ func (s *server) resumeTarget(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name := r.PostForm.Get("name")
-	if _, err := s.Ops.ResumeTarget(r.Context(), name, r.PostForm.Get("keep") != ""); err != nil {
+	t, err := s.Ops.ResumeTarget(r.Context(), name, r.PostForm.Get("keep") != "")
+	if err != nil {
 		return err
 	}
-	back(w, r, "/target", name, "resumed")
+	backToTarget(w, r, name, "resumed", t.Probe)
 	return nil
+}
+
+func (s *server) probeTarget(w http.ResponseWriter, r *http.Request) error {
+	if err := s.may(r, access.Operate, ""); err != nil {
+		return err
+	}
+	name := r.PostForm.Get("name")
+	t, err := s.Ops.ProbeTarget(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	backToTarget(w, r, name, "probed", &t.Probe)
+	return nil
+}
+
+func (s *server) closeTarget(w http.ResponseWriter, r *http.Request) error {
+	if err := s.may(r, access.Operate, ""); err != nil {
+		return err
+	}
+	name := r.PostForm.Get("name")
+	if _, err := s.Ops.CloseTarget(r.Context(), name); err != nil {
+		return err
+	}
+	backToTarget(w, r, name, "closed", nil)
+	return nil
+}
+
+// backToTarget shows a target and what was ordered.
+func backToTarget(w http.ResponseWriter, r *http.Request, name, done string, p *engine.Probe) {
+	http.Redirect(w, r, "/target?"+url.Values{"name": {name}}.Encode()+"&"+doneQuery(done, p), http.StatusSeeOther)
 }
 
 type redriveBody struct {
@@ -160,7 +218,11 @@ func (s *server) redrive(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !dry {
-		http.Redirect(w, r, "/dead?done=redriven", http.StatusSeeOther)
+		var p *engine.Probe
+		if len(order.Probes) > 0 {
+			p = &order.Probes[0]
+		}
+		http.Redirect(w, r, "/dead?"+doneQuery("redriven", p), http.StatusSeeOther)
 		return nil
 	}
 	b := &redriveBody{Filter: f, Rate: rate, Order: order}

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/gate"
 )
 
 type targetsBody struct {
@@ -27,6 +28,23 @@ func (s *server) targets(w http.ResponseWriter, r *http.Request) error {
 	return s.show(w, r, http.StatusOK, "targets.html", page{Title: "Targets", Nav: "targets", Body: b})
 }
 
+// targetBody is a target with the orders that make sense.
+type targetBody struct {
+	engine.TargetExplained
+	Probe, Close bool
+}
+
+func newTargetBody(t engine.TargetExplained) *targetBody {
+	asked := !t.AskedUntil.IsZero()
+	open := t.Breaker.Phase == gate.Open || t.Breaker.Phase == gate.HalfOpen
+	stopped := t.Paused || t.Disabled != ""
+	return &targetBody{
+		TargetExplained: t,
+		Probe:           !stopped && !t.Breaker.Probing && (open || asked),
+		Close:           t.Breaker.Phase != gate.Closed || asked,
+	}
+}
+
 func (s *server) target(w http.ResponseWriter, r *http.Request) error {
 	if err := s.mayRead(r, ""); err != nil {
 		return err
@@ -35,5 +53,5 @@ func (s *server) target(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.show(w, r, http.StatusOK, "target.html", page{Title: "Target " + t.Name, Nav: "targets", Body: t})
+	return s.show(w, r, http.StatusOK, "target.html", page{Title: "Target " + t.Name, Nav: "targets", Body: newTargetBody(t)})
 }

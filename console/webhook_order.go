@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/ebbhq/ebb/access"
+	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/work/webhook"
 )
 
 // hookDone goes back to the page of what was ordered.
-func hookDone(w http.ResponseWriter, r *http.Request, path, done string) {
-	http.Redirect(w, r, path+"?done="+done, http.StatusSeeOther)
+func hookDone(w http.ResponseWriter, r *http.Request, path, done string, p *engine.Probe) {
+	http.Redirect(w, r, path+"?"+doneQuery(done, p), http.StatusSeeOther)
 }
 
 func endpointPath(id string) string { return "/endpoints/" + url.PathEscape(id) }
@@ -57,7 +58,7 @@ func (s *server) pauseEndpoint(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.Webhooks.Pause(r.Context(), id, strings.TrimSpace(r.PostForm.Get("reason")), until); err != nil {
 		return err
 	}
-	hookDone(w, r, endpointPath(id), "hook_paused")
+	hookDone(w, r, endpointPath(id), "hook_paused", nil)
 	return nil
 }
 
@@ -66,10 +67,11 @@ func (s *server) resumeEndpoint(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	id := r.PathValue("id")
-	if _, err := s.Webhooks.Resume(r.Context(), id, r.PostForm.Get("keep") != ""); err != nil {
+	e, err := s.Webhooks.Resume(r.Context(), id, r.PostForm.Get("keep") != "")
+	if err != nil {
 		return err
 	}
-	hookDone(w, r, endpointPath(id), "hook_resumed")
+	hookDone(w, r, endpointPath(id), "hook_resumed", e.Probe)
 	return nil
 }
 
@@ -81,7 +83,7 @@ func (s *server) disableEndpoint(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.Webhooks.Disable(r.Context(), id, strings.TrimSpace(r.PostForm.Get("reason"))); err != nil {
 		return err
 	}
-	hookDone(w, r, endpointPath(id), "hook_disabled")
+	hookDone(w, r, endpointPath(id), "hook_disabled", nil)
 	return nil
 }
 
@@ -104,7 +106,7 @@ func (s *server) testEndpoint(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	hookDone(w, r, "/deliveries/"+url.PathEscape(e.Deliveries[0].ID), "hook_tested")
+	hookDone(w, r, "/deliveries/"+url.PathEscape(e.Deliveries[0].ID), "hook_tested", e.Probe)
 	return nil
 }
 
@@ -116,6 +118,6 @@ func (s *server) redriveDelivery(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	hookDone(w, r, "/deliveries/"+url.PathEscape(d.ID), "hook_sent")
+	hookDone(w, r, "/deliveries/"+url.PathEscape(d.ID), "hook_sent", d.Probe)
 	return nil
 }

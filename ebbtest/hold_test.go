@@ -60,6 +60,43 @@ func TestBreakerHoldsOnTheFakeClock(t *testing.T) {
 	}
 }
 
+// A target that was mended is called when the program says so, and not only when
+// the breaker's time is over.
+func TestProbedAndClosedByHandOnTheFakeClock(t *testing.T) {
+	for name, order := range map[string]func(c *ebb.Client, id string) error{
+		"probe":  func(c *ebb.Client, _ string) error { return c.ProbeTarget(t.Context(), crm) },
+		"close":  func(c *ebb.Client, _ string) error { return c.CloseTarget(t.Context(), crm) },
+		"resume": func(c *ebb.Client, _ string) error { return c.ResumeTarget(t.Context(), crm) },
+		"retry":  func(c *ebb.Client, id string) error { return c.Retry(t.Context(), id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := ebbtest.New(t)
+			starts, broken := 0, true
+			ebb.Handle(e.Client, "hook", func(context.Context, *ebb.Task, int) error {
+				if starts++; broken {
+					return down()
+				}
+				return nil
+			})
+			var ids []string
+			for n := range 12 {
+				ids = append(ids, e.Enqueue(ebb.Job{Kind: "hook", Args: n, Target: crm, Policy: "webhook"}))
+			}
+			e.RunDue()
+			opened, before := e.Now(), starts
+			broken = false
+			if err := order(e.Client, ids[11]); err != nil {
+				t.Fatal(err)
+			}
+			e.RunDue()
+			if starts == before || !e.Now().Equal(opened) {
+				t.Errorf("%d calls after the order and %s, want some at once", starts-before, e.Now().Sub(opened))
+			}
+			ebbtest.RequireSettled(t, e.Client, ids[11], job.Succeeded)
+		})
+	}
+}
+
 // A pause with an end is over by itself; without one it needs an order.
 func TestPausedTargetOnTheFakeClock(t *testing.T) {
 	e := ebbtest.New(t)

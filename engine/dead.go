@@ -49,6 +49,9 @@ type Redrive struct {
 	DryRun    bool      `json:"dry_run,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
 	DoneAt    time.Time `json:"done_at,omitzero"`
+	// Probes tell which targets are called now for the order's sake, though
+	// breaker or Retry-After held them; only the answer to the order has them.
+	Probes []Probe `json:"probes,omitempty"`
 }
 
 // Done reports whether nothing is left to do.
@@ -136,13 +139,18 @@ func (e *Engine) Redrive(ctx context.Context, o Order) (Redrive, error) {
 	if o.DryRun {
 		return Redrive{Filter: filter, Rate: o.Rate, Actor: e.by(ctx), Matching: matching, DryRun: true}, nil
 	}
+	targets, err := e.targetsOf(ctx, selection, matching)
+	if err != nil {
+		return Redrive{}, fmt.Errorf("redrive: %w", err)
+	}
 	r, err := e.store.StartRedrive(ctx, e.storeNow(), store.Redrive{Filter: selection, Rate: o.Rate, Actor: e.by(ctx)})
 	if err != nil {
 		return Redrive{}, fmt.Errorf("redrive: %w", err)
 	}
 	out := redriveOf(&r)
 	out.Matching = matching
-	return out, nil
+	err = e.probeAll(ctx, &out, targets)
+	return out, err
 }
 
 // Redrives lists the unfinished, oldest first, then the newest done.

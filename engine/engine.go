@@ -31,7 +31,8 @@ type Ops interface {
 	// Why tells why a job is where it is and when it will run next.
 	Why(ctx context.Context, id string) (Why, error)
 	// Retry queues a failed or parked job again with fresh attempts, or makes
-	// a waiting one due now.
+	// a waiting one due now. Its target is called now, as the probe, though
+	// breaker or Retry-After held it.
 	Retry(ctx context.Context, id string) (Job, error)
 	// Cancel ends a waiting job and orders a running one to stop; the answer
 	// is still running then.
@@ -68,8 +69,15 @@ type Ops interface {
 	// until it is resumed.
 	PauseTarget(ctx context.Context, name string, until time.Time) (TargetExplained, error)
 	// ResumeTarget ends a pause and a target's being disabled, and orders what
-	// was parked for it to come back unless that is to be kept.
+	// was parked for it to come back unless that is to be kept. If breaker or
+	// Retry-After hold the target, it is probed too.
 	ResumeTarget(ctx context.Context, name string, keepParked bool) (Resumed, error)
+	// ProbeTarget lets the next call to a target that breaker or Retry-After
+	// hold go out now, as the probe. ErrState if it is paused or disabled.
+	ProbeTarget(ctx context.Context, name string) (Probed, error)
+	// CloseTarget closes a target's breaker, ends a Retry-After, and orders what
+	// was parked because it was down to come back.
+	CloseTarget(ctx context.Context, name string) (Resumed, error)
 
 	// Periodics lists the schedules by name.
 	Periodics(ctx context.Context) ([]Periodic, error)
@@ -85,7 +93,8 @@ type Ops interface {
 	Groups(ctx context.Context, f Filter, p Page) ([]Group, error)
 	// Redrive orders dead letters or parked jobs to be queued again, or with
 	// DryRun only counts them. The order is durable: workers carry it out,
-	// and so does FinishRedrive.
+	// and so does FinishRedrive. If it names a target or selects at most 10
+	// jobs, their targets are called now, as Retry does.
 	Redrive(ctx context.Context, o Order) (Redrive, error)
 	// FinishRedrive sees an order through and reports progress on the way.
 	// When the context ends the order stays, to be resumed by anybody.

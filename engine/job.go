@@ -101,6 +101,10 @@ type Job struct {
 	Fingerprint   string `json:"fingerprint,omitempty"`
 	PolicyVersion string `json:"policy_version,omitempty"` // that decided last
 	Config        string `json:"config,omitempty"`         // fingerprint of the worker that parked it
+
+	// Probe tells what became of its target, where breaker, pause or Retry-After
+	// held that; only the answer to a retry has it.
+	Probe *Probe `json:"probe,omitempty"`
 }
 
 // Jobs is a part of a list.

@@ -196,9 +196,15 @@ func (e *Engine) Jobs(ctx context.Context, f Filter, p Page) (Jobs, error) {
 	return out, nil
 }
 
-// Retry queues a failed or parked job again, or makes a waiting one due now.
+// Retry queues a failed or parked job again, or makes a waiting one due now. A
+// target that breaker or Retry-After hold is called now, as the probe.
 func (e *Engine) Retry(ctx context.Context, id string) (Job, error) {
-	return e.order(ctx, "retry", id, func(seq int64) error { return e.store.Retry(ctx, e.storeNow(), e.by(ctx), seq) })
+	j, err := e.order(ctx, "retry", id, func(seq int64) error { return e.store.Retry(ctx, e.storeNow(), e.by(ctx), seq) })
+	if err != nil {
+		return j, err
+	}
+	j.Probe, err = e.ProbeFor(ctx, j.Target, "retry of job "+j.ID)
+	return j, err
 }
 
 // Cancel ends a waiting job and orders a running one to stop.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,7 +18,74 @@ const (
 	// redrivePause is the least time between two steps of a redrive with a
 	// rate: a fast one moves more a step, not more steps.
 	redrivePause = 100 * time.Millisecond
+	// maxProbed is the most jobs that a redrive may select for their targets to
+	// be called now. One that names a target may select any number.
+	maxProbed = 10
 )
+
+// targetsOf lists the targets that are called now for a redrive's sake: the one
+// that it names, or those of the few jobs that it selects.
+func (e *Engine) targetsOf(ctx context.Context, f store.Filter, matching int) ([]string, error) {
+	switch {
+	case matching == 0 || ctx.Value(noProbeKey{}) != nil:
+		return nil, nil
+	case f.Target != "":
+		return []string{f.Target}, nil
+	case matching > maxProbed:
+		return nil, nil
+	}
+	list, err := e.store.List(ctx, f, store.Page{Limit: maxProbed})
+	if err != nil {
+		return nil, err
+	}
+	var targets []string
+	for i := range list {
+		if t := list[i].Target; t != "" && !slices.Contains(targets, t) {
+			targets = append(targets, t)
+		}
+	}
+	slices.Sort(targets)
+	return targets, nil
+}
+
+// probeAll lets the targets be called now. If one of them was held, the order
+// takes its first step at once: the probe needs a job.
+func (e *Engine) probeAll(ctx context.Context, r *Redrive, targets []string) error {
+	sent := false
+	for _, target := range targets {
+		p, err := e.ProbeFor(ctx, target, "redrive "+r.ID)
+		if err != nil {
+			return fmt.Errorf("redrive: %s: %w", r.ID, err)
+		}
+		if p != nil {
+			r.Probes = append(r.Probes, *p)
+			sent = sent || p.State == ProbeSent
+		}
+	}
+	if !sent {
+		return nil
+	}
+	return e.stepRedrive(ctx, r)
+}
+
+// stepRedrive takes the first step of an order that was just given.
+func (e *Engine) stepRedrive(ctx context.Context, r *Redrive) error {
+	id, err := strconv.ParseInt(r.ID, 10, 64)
+	if err != nil {
+		return fmt.Errorf("redrive: %s: %w", r.ID, err)
+	}
+	n := redriveStep
+	if r.Rate > 0 {
+		n = 1
+	}
+	next, err := e.store.StepRedrive(ctx, e.storeNow(), id, n)
+	if err != nil {
+		return fmt.Errorf("redrive: %s: %w", r.ID, err)
+	}
+	stepped := redriveOf(&next)
+	r.Moved, r.DoneAt = stepped.Moved, stepped.DoneAt
+	return nil
+}
 
 // FinishRedrive steps an order at its rate until nothing is left. Each step
 // is durable, so it can end at any point and be resumed by anybody; workers

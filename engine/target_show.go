@@ -126,7 +126,7 @@ func (e *Engine) showTarget(ctx context.Context, g *store.Gate) (TargetExplained
 	}
 	out.Holds = holdsOf(&g.State, now)
 	out.Orders = ordersOn(rows, "target.", g.Target)
-	tellTarget(&out, g, config, pauseOrder(rows, g.Target), now)
+	tellTarget(&out, g, config, pauseOrder(rows, g.Target), handOrder(rows, g.Target), now)
 	return out, nil
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // tellTarget says in sentences how a target stands.
-func tellTarget(t *TargetExplained, g *store.Gate, c gate.Config, order *store.AuditRow, now time.Time) {
+func tellTarget(t *TargetExplained, g *store.Gate, c gate.Config, order, hand *store.AuditRow, now time.Time) {
 	say := func(code, format string, args ...any) {
 		t.Reasons = append(t.Reasons, Reason{Code: code, Text: fmt.Sprintf(format, args...)})
 	}
@@ -20,6 +20,9 @@ func tellTarget(t *TargetExplained, g *store.Gate, c gate.Config, order *store.A
 	}
 	say(code, "%s", text)
 	if code, text := retry.tell(); retry.holds() && !first.holds() {
+		say(code, "%s", text)
+	}
+	if code, text := handWords(hand, now); code != "" {
 		say(code, "%s", text)
 	}
 	if now := t.InFlight; now > 0 {
@@ -42,6 +45,21 @@ func tellTarget(t *TargetExplained, g *store.Gate, c gate.Config, order *store.A
 	for _, r := range t.Reasons {
 		t.Text += "- " + r.Text + "\n"
 	}
+}
+
+// handWords says who last ordered a probe or closed the breaker.
+func handWords(hand *store.AuditRow, now time.Time) (code, text string) {
+	if hand == nil {
+		return "", ""
+	}
+	by := fmt.Sprintf("at %s (%s ago) by %s", clockTime(now, hand.At), ago(now, hand.At), hand.Actor)
+	if hand.Act == actCloseTarget {
+		return "closed_by_hand", "its breaker was last closed by hand " + by
+	}
+	if hand.Detail != "" {
+		by += " (" + hand.Detail + ")"
+	}
+	return "probe_ordered", "a probe was last ordered " + by
 }
 
 func waitWords(n int) string {

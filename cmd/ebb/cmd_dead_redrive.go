@@ -27,6 +27,9 @@ func (a *app) deadRedriveCommand() *cobra.Command {
 were enqueued. The filters of "ebb dead list" select them; without any, --all
 says that you mean it. --dry-run only counts and shows the groups.
 
+With --target, or where at most 10 jobs are selected, their targets are called now,
+as the probe, though their breakers are open or they asked for a pause.
+
 The order is durable and its progress too: when this command is interrupted,
 workers carry it on, and "ebb dead redrive --resume" does. A job whose unique
 key was taken since stays where it is.`,
@@ -78,11 +81,19 @@ func (a *app) redrive(c *cobra.Command, o engine.Order) error {
 			return a.printJSON(done)
 		}
 		a.remarkOut("redrive %s: %s queued again", done.ID, count(int(done.Moved), "job"))
+		a.remarkProbes(done.Probes)
 		if done.Moved == 0 {
 			a.remarkErr("note: nothing matches; ebb dead groups tells what there is, ebb job list --state parked what is parked")
 		}
 		return nil
 	})
+}
+
+// remarkProbes tells which targets are called now for a redrive's sake.
+func (a *app) remarkProbes(list []engine.Probe) {
+	for i := range list {
+		a.remarkProbe(&list[i])
+	}
 }
 
 // finish sees an order through and tells how far it is, once a second.
@@ -92,13 +103,17 @@ func (a *app) finish(ctx context.Context, ops engine.Ops, r engine.Redrive) (eng
 		of = fmt.Sprintf(" of %d", r.Matching)
 	}
 	var told time.Time
-	done, err := ops.FinishRedrive(ctx, r.ID, func(p engine.Redrive) {
+	tell := func(p engine.Redrive) {
 		if now := a.now(); p.Done() || now.Sub(told) >= time.Second {
 			told = now
 			a.remarkErr("redrive %s: %d%s queued again", p.ID, p.Moved, of)
 		}
-	})
-	done.Matching = r.Matching
+	}
+	done, err := ops.FinishRedrive(ctx, r.ID, tell)
+	if err == nil && told.IsZero() { // it was done with the order
+		tell(done)
+	}
+	done.Matching, done.Probes = r.Matching, r.Probes
 	if err != nil && ctx.Err() != nil {
 		a.remarkErr("redrive %s: interrupted after %d%s\nTry: ebb dead redrive --resume", r.ID, done.Moved, of)
 	}

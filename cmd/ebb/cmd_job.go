@@ -192,8 +192,9 @@ func (a *app) jobRetryCommand() *cobra.Command {
 		Use:   "retry ID",
 		Short: "Queue a failed or parked job again, or make a waiting one due now",
 		Long: `Queue a failed or parked job again: fresh attempts, same id. A job that waits
-for its due time becomes due now and keeps what it has spent. For many at once
-there is "ebb dead redrive".`,
+for its due time becomes due now and keeps what it has spent. If the breaker of its
+target is open, or the target asked for a pause, the target is called now all the
+same, as the probe. For many at once there is "ebb dead redrive".`,
 		Example: "  ebb job retry 000000000001a",
 		Args:    exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -235,6 +236,7 @@ func (a *app) order(c *cobra.Command, id string, do func(engine.Ops, context.Con
 			return a.printJSON(j)
 		}
 		a.remarkOut("%s", tell(&j))
+		a.remarkProbe(j.Probe)
 		return nil
 	})
 }

@@ -9,15 +9,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/gate"
 )
 
 func (a *app) targetCommand() *cobra.Command {
-	c := group("target", "Targets, whom work calls: list, show, pause, resume",
+	c := group("target", "Targets, whom work calls: list, show, pause, resume, probe, close",
 		`A target is whom a job calls: a host, an endpoint, a provider. Each has a gate
 that all processes share: a breaker that stops calls while it keeps failing, the
 pauses that it asks for, limits and a retry budget by policy, and pauses that a
 person orders. Work that a gate holds back spends no attempt.`)
-	c.AddCommand(a.targetListCommand(), a.targetShowCommand(), a.targetPauseCommand(), a.targetResumeCommand())
+	c.AddCommand(a.targetListCommand(), a.targetShowCommand(), a.targetPauseCommand(), a.targetResumeCommand(), a.targetProbeCommand(), a.targetCloseCommand())
 	return c
 }
 
@@ -78,6 +79,8 @@ func heldCell(t *engine.Target) string {
 	switch {
 	case t.Held == "breaker" && t.Breaker.Probing:
 		return "breaker probing"
+	case t.Held == "none" && (t.Breaker.Phase == gate.Open || t.Breaker.Phase == gate.HalfOpen):
+		return "half-open"
 	case t.Held == "none" && t.RetryHeld != "none":
 		return "open, retries: " + heldCells[t.RetryHeld]
 	}

@@ -76,8 +76,9 @@ func (a *app) targetResumeCommand() *cobra.Command {
 		Short: "Let work call a target again, and bring back what was parked for it",
 		Long: `End an operator's pause of a target, and its being disabled. What was parked
 because the target was down for too long (target_down) or disabled comes back in
-its order, by a redrive; --keep-parked leaves it where it is. An open breaker
-stays open until its time has passed and one probe has succeeded.`,
+its order, by a redrive; --keep-parked leaves it where it is. If the breaker is
+open, or the target asked for a pause (Retry-After), its next call goes out now, as
+the probe.`,
 		Example: `  ebb target resume https://crm.example/in
   ebb target resume https://crm.example/in --keep-parked`,
 		Args: exactly("TARGET"),
@@ -96,25 +97,5 @@ func (a *app) targetResume(ctx context.Context, ops engine.Ops, name string, kee
 	if err != nil {
 		return err
 	}
-	moved := 0
-	for i := range t.Redrives {
-		done, err := a.finish(ctx, ops, t.Redrives[i])
-		if err != nil {
-			return err
-		}
-		t.Redrives[i] = done
-		moved += int(done.Moved)
-	}
-	if a.json {
-		return a.printJSON(t)
-	}
-	text := fmt.Sprintf("target %s is %s", t.Name, heldCell(&t.Target))
-	if end := untilOf(&t.Target); !end.IsZero() {
-		text += " until " + until(end)
-	}
-	if moved > 0 {
-		text += fmt.Sprintf(": %s queued again", count(moved, "parked job"))
-	}
-	a.remarkOut("%s", text)
-	return nil
+	return a.printResumed(ctx, ops, &t)
 }

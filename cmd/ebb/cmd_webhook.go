@@ -187,6 +187,7 @@ func (a *app) printSent(e *webhook.Event) error {
 	for _, d := range e.Deliveries {
 		fmt.Fprintf(a.stdout, "  delivery %s to %s\n", d.ID, d.Endpoint)
 	}
+	a.remarkProbe(e.Probe)
 	if e.Fanout == 0 {
 		a.remarkErr("note: ebb webhook endpoint list tells which types each endpoint wants; ebb webhook endpoint add URL adds one")
 	}

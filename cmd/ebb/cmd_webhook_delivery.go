@@ -238,7 +238,10 @@ func (a *app) webhookRedriveCommand() *cobra.Command {
 		Long: `Send deliveries again, with fresh attempts and the webhook-id they had: those
 named, or all dead letters that the flags select (--parked: what was parked). A
 delivery that succeeded is sent anew as another delivery of its event. Without an
-id or a filter, --all says that you mean it; --dry-run only counts.`,
+id or a filter, --all says that you mean it; --dry-run only counts.
+
+An endpoint that is named, by itself or by an id, is called now, as the probe,
+though its breaker is open or it asked for a pause.`,
 		Example: `  ebb webhook redrive 06gxxsd9x6ztf
   ebb webhook redrive --endpoint ep_06gxx… --since 24h --rate 5
   ebb webhook redrive --endpoint ep_06gxx… --parked
@@ -287,6 +290,7 @@ func (a *app) redriveNamed(c *cobra.Command, ids []string) error {
 					text = fmt.Sprintf("delivery %s is sent anew as %s", id, d.ID)
 				}
 				a.remarkOut("%s", text)
+				a.remarkProbe(d.Probe)
 			}
 		}
 		if a.json {
@@ -314,6 +318,7 @@ func (a *app) redriveHooks(c *cobra.Command, f webhook.DeliveryFilter, rate floa
 			fmt.Fprintf(a.stdout, "would send %s again; nothing was changed\n", count(r.Matching, "delivery"))
 		default:
 			a.remarkOut("redrive %s: %s queued again", r.ID, count(int(r.Moved), "delivery"))
+			a.remarkProbes(r.Probes)
 		}
 		return nil
 	})

@@ -29,6 +29,7 @@ func (a *app) onEndpoint(c *cobra.Command, order func(ctx context.Context, h hoo
 			text += ": " + e.Reason
 		}
 		a.remarkOut("%s", text)
+		a.remarkProbe(e.Probe)
 		return nil
 	})
 }
@@ -67,7 +68,9 @@ func (a *app) endpointResumeCommand() *cobra.Command {
 		Use:   "resume ID",
 		Short: "Enable an endpoint that was paused or disabled",
 		Long: `Enable an endpoint that was paused or disabled. What was parked for it comes
-back in its order; --keep-parked leaves that for "ebb webhook redrive --parked".`,
+back in its order; --keep-parked leaves that for "ebb webhook redrive --parked".
+If its breaker is open, or it asked for a pause, it is called now, as the probe:
+also one that is enabled.`,
 		Example: "  ebb webhook endpoint resume ep_06gxx…",
 		Args:    exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -138,8 +141,9 @@ func (a *app) endpointTestCommand() *cobra.Command {
 		Use:   "test ID",
 		Short: "Send a signed test event to an endpoint alone",
 		Long: `Send a signed event of type webhook.test to an endpoint alone, whatever types it
-wants. With --wait see what becomes of its first attempt: exit 1 if it fails, or if
-nothing has started by then (is "ebb serve" running?).`,
+wants. If its breaker is open, or it asked for a pause, it is called now, as the
+probe. With --wait see what becomes of the event's first attempt: exit 1 if it
+fails, or if nothing has started by then (is "ebb serve" running?).`,
 		Example: "  ebb webhook endpoint test ep_06gxx… --wait 30s",
 		Args:    exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -150,6 +154,9 @@ nothing has started by then (is "ebb serve" running?).`,
 				}
 				if wait <= 0 {
 					return a.printSent(&e)
+				}
+				if !a.json {
+					a.remarkProbe(e.Probe)
 				}
 				return a.awaitTest(ctx, h, e.Deliveries[0].ID, wait)
 			})

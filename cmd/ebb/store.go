@@ -286,7 +286,12 @@ func answer(c *cobra.Command, err error) error {
 	case errors.Is(err, engine.ErrTaken):
 		return &failed{code: exitNo, err: named(c, err), try: "--on-conflict keep, or replace"}
 	case errors.Is(err, engine.ErrState):
-		return &failed{code: exitNo, err: named(c, err), try: "ebb job why " + strings.Join(c.Flags().Args(), " ")}
+		try := "ebb job why " + strings.Join(c.Flags().Args(), " ")
+		var hint interface{ Hint() string }
+		if errors.As(err, &hint) && strings.HasPrefix(hint.Hint(), "ebb ") {
+			try = hint.Hint()
+		}
+		return &failed{code: exitNo, err: named(c, err), try: try}
 	}
 	return &failed{code: exitNo, err: err, try: "the same again; if it stays, look at the database"}
 }

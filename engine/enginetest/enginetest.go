@@ -43,7 +43,7 @@ type part struct {
 
 var (
 	queueParts = []part{{"Enqueue", enqueueRules}, {"Job", jobRules}, {"Why", whyRules}, {"Queue", queueRules}, {"Dead", deadRules}}
-	flowParts  = []part{{"Target", targetRules}, {"Limit", limitRules}, {"Key", keyRules}, {"Periodic", periodicRules}}
+	flowParts  = []part{{"Target", targetRules}, {"Probe", probeRules}, {"Limit", limitRules}, {"Key", keyRules}, {"Periodic", periodicRules}}
 )
 
 func run(t *testing.T, parts []part, open func(*testing.T, clock.Clock) store.Store, wrap func(*testing.T, *engine.Engine) engine.Ops) {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/engine"
-	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
@@ -51,7 +50,7 @@ var targetRules = []rule{
 	{"a breaker is told with what it holds", func(b *bench) {
 		b.work([]string{"default"}, "hook")
 		id := b.add(engine.NewJob{Kind: "hook", Target: crm, Policy: "webhook"})
-		b.gate(crm, "webhook", failures(10)...)
+		b.gate(crm, failures()...)
 		b.clock.Advance(10 * time.Second)
 		got, err := b.Target(b.ctx, crm)
 		b.must(err)
@@ -189,34 +188,25 @@ var targetRules = []rule{
 		_, err = b.PauseTarget(b.ctx, "queue:mail", time.Time{})
 		b.refused(err, engine.ErrInvalid, "target: queue:mail: it keeps the limits of queue mail; the queue itself is paused and resumed")
 	}},
-	{"an open breaker outlasts a pause", func(b *bench) {
-		b.gate(crm, "webhook", failures(10)...)
-		_, err := b.PauseTarget(b.ctx, crm, T0.Add(time.Second))
-		b.must(err)
-		resumed, err := b.ResumeTarget(b.ctx, crm, false)
-		b.must(err)
-		b.same("held", []any{resumed.Held, resumed.Until}, []any{"breaker", T0.Add(30 * time.Second)})
-	}},
 }
 
-// failures are calls that end as the target's fault.
-func failures(n int) []gate.Event {
-	f := failure.Of(failure.Server)
-	f.Blame = failure.BlameTarget
+// failures are as many calls in a row, each the target's fault, as open the
+// breaker of policy webhook.
+func failures() []gate.Event {
 	var list []gate.Event
-	for range n {
-		list = append(list, gate.Ask{}, gate.Done{Failure: f})
+	for range policy.MustPreset("webhook").Breaker.Consecutive {
+		list = append(list, gate.Ask{}, gate.Done{Failure: down()})
 	}
 	return list
 }
 
-// gate lets things happen at a target as workers of the policy tell them.
-func (b *bench) gate(target, by string, events ...gate.Event) {
+// gate lets things happen at a target as workers of policy webhook tell them.
+func (b *bench) gate(target string, events ...gate.Event) {
 	b.Helper()
-	p := policy.MustPreset(by)
+	p := policy.MustPreset("webhook")
 	c := gate.Of(&p)
 	b.swap(target, func(g *store.Gate) {
-		g.Policy = by
+		g.Policy = p.Name
 		for _, e := range events {
 			g.State, _ = gate.Step(c, g.State, e, b.clock.Now(), 0.5)
 		}

@@ -34,8 +34,12 @@ func (s *Service) Requeue(ctx context.Context, o Selection) (Requeued, error) {
 		}
 	}
 	out := Requeued{Documents: []string{}}
-	for _, id := range ids {
-		if err := s.requeue(ctx, id); err != nil {
+	for i, id := range ids {
+		each := ctx
+		if i < len(ids)-1 { // the last one has their provider called now, for all
+			each = engine.WithoutProbe(ctx)
+		}
+		if err := s.requeue(each, id); err != nil {
 			return out, err
 		}
 		out.Documents = append(out.Documents, id)

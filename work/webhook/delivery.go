@@ -30,6 +30,9 @@ type Delivery struct {
 	LastClass string    `json:"last_class,omitempty"`
 	LastError string    `json:"last_error,omitempty"`
 	Blocked   bool      `json:"blocked,omitempty"` // an earlier one of its order goes first
+	// Probe tells what became of an endpoint that was held; only the answer to a
+	// redrive has it.
+	Probe *engine.Probe `json:"probe,omitempty"`
 }
 
 func deliveryOf(j *job.Job) Delivery {
@@ -220,7 +223,8 @@ func (s *Service) attempts(ctx context.Context, j *job.Job) (map[int]*Attempt, e
 // Redrive queues a delivery again with fresh attempts and the same webhook-id.
 // A failed or parked one comes back itself, a waiting one is due now; one that
 // succeeded or was cancelled is sent anew as a delivery of its own, which is
-// the answer.
+// the answer. An endpoint that breaker or Retry-After hold is called now, as the
+// probe.
 func (s *Service) Redrive(ctx context.Context, id string) (Delivery, error) {
 	j, err := s.delivery(ctx, id)
 	if err != nil {
@@ -229,13 +233,34 @@ func (s *Service) Redrive(ctx context.Context, id string) (Delivery, error) {
 	if j.State == job.Succeeded || j.State == job.Cancelled {
 		return s.resend(ctx, &j)
 	}
-	if _, err := s.ops.Retry(s.acting(ctx), id); err != nil {
+	retried, err := s.ops.Retry(s.acting(ctx), id)
+	if err != nil {
 		return Delivery{}, fmt.Errorf("webhook: delivery: %w", err)
 	}
 	if j, err = s.delivery(ctx, id); err != nil {
 		return Delivery{}, err
 	}
-	return deliveryOf(&j), nil
+	d := deliveryOf(&j)
+	d.Probe = hintEndpoint(retried.Probe)
+	return d, nil
+}
+
+// probeFor lets an endpoint that breaker or Retry-After hold be called now, for
+// the sake of an order about its deliveries.
+func (s *Service) probeFor(ctx context.Context, id, why string) (*engine.Probe, error) {
+	p, err := s.ops.ProbeFor(s.acting(ctx), id, why)
+	if err != nil {
+		return nil, fmt.Errorf("webhook: endpoint: %s: %w", id, err)
+	}
+	return hintEndpoint(p), nil
+}
+
+// hintEndpoint names the order that helps an endpoint which was paused or disabled.
+func hintEndpoint(p *engine.Probe) *engine.Probe {
+	if p != nil && (p.State == engine.ProbePaused || p.State == engine.ProbeDisabled) {
+		p.Try = "ebb webhook endpoint resume " + p.Target
+	}
+	return p
 }
 
 func (s *Service) resend(ctx context.Context, j *job.Job) (Delivery, error) {
@@ -255,12 +280,19 @@ func (s *Service) resend(ctx context.Context, j *job.Job) (Delivery, error) {
 	if err != nil {
 		return Delivery{}, fmt.Errorf("webhook: delivery: %s: %w", j.ID(), err)
 	}
-	return deliveryOf(&next), nil
+	d := deliveryOf(&next)
+	d.Probe, err = s.probeFor(ctx, doc.ID, "resend of job "+j.ID())
+	return d, err
 }
 
 // RedriveAll orders all dead letters that the filter selects to be queued
 // again, or with State parked what was parked; in their order, so many a
-// second (0 = at once). With dryRun they are only counted.
+// second (0 = at once). With dryRun they are only counted. The endpoint that the
+// filter names, or those of up to 10 deliveries, are called now, as the probe.
 func (s *Service) RedriveAll(ctx context.Context, f DeliveryFilter, rate float64, dryRun bool) (engine.Redrive, error) {
-	return s.ops.Redrive(s.acting(ctx), engine.Order{Filter: f.jobs(), Rate: rate, DryRun: dryRun})
+	r, err := s.ops.Redrive(s.acting(ctx), engine.Order{Filter: f.jobs(), Rate: rate, DryRun: dryRun})
+	for i := range r.Probes {
+		hintEndpoint(&r.Probes[i])
+	}
+	return r, err
 }

@@ -64,6 +64,9 @@ type Endpoint struct {
 	// seen; Failures counts the attempts that failed since.
 	FailingSince time.Time `json:"failing_since,omitzero"`
 	Failures     int       `json:"failures,omitempty"`
+	// Probe tells that the endpoint is called now, though its breaker or a
+	// Retry-After held it; only the answer to a resume has it.
+	Probe *engine.Probe `json:"probe,omitempty"`
 }
 
 // endpointDoc is an endpoint as it is kept.

@@ -65,6 +65,9 @@ type Event struct {
 	Deliveries []Sent    `json:"deliveries"`
 	// Replayed says that the answer is an earlier send's, by its key.
 	Replayed bool `json:"-"`
+	// Probe tells what became of an endpoint that was held; only the answer to a
+	// test has it.
+	Probe *engine.Probe `json:"probe,omitempty"`
 }
 
 // Sent names one delivery of an event.
@@ -342,7 +345,12 @@ func (s *Service) Test(ctx context.Context, id string) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
-	return s.commit(ctx, nil, Message{Type: TypeTest, Payload: payload, Owner: doc.Owner}, []*endpointDoc{doc})
+	e, err := s.commit(ctx, nil, Message{Type: TypeTest, Payload: payload, Owner: doc.Owner}, []*endpointDoc{doc})
+	if err != nil {
+		return e, err
+	}
+	e.Probe, err = s.probeFor(ctx, id, "test event "+e.ID)
+	return e, err
 }
 
 // operational is the payload of an event of our own, in the form that

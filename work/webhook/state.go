@@ -151,14 +151,16 @@ func (s *Service) acting(ctx context.Context) context.Context {
 
 // Resume enables an endpoint that was paused or disabled. What was parked for
 // it comes back in its order, unless that is to be kept for a redrive. The
-// endpoint has Health.Grace before it can be disabled for failing again.
+// endpoint has Health.Grace before it can be disabled for failing again. If its
+// breaker or a Retry-After hold it, it is called now, as the probe; so is one
+// that is enabled.
 func (s *Service) Resume(ctx context.Context, id string, keepParked bool) (Endpoint, error) {
 	before, err := s.Show(ctx, id)
 	if err != nil {
 		return Endpoint{}, err
 	}
 	if before.State == Enabled {
-		return before, nil
+		return s.goOn(ctx, before, keepParked)
 	}
 	if before.State == Disabled {
 		if err := s.forgive(ctx, id); err != nil {
@@ -170,13 +172,30 @@ func (s *Service) Resume(ctx context.Context, id string, keepParked bool) (Endpo
 			return Endpoint{}, err
 		}
 	}
-	if _, err := s.ops.ResumeTarget(s.acting(ctx), id, keepParked); err != nil {
+	resumed, err := s.ops.ResumeTarget(s.acting(ctx), id, keepParked)
+	if err != nil {
 		return Endpoint{}, fmt.Errorf("webhook: endpoint: %s: %w", id, err)
 	}
-	return s.edit(ctx, id, "webhook.endpoint.resume", func(doc *endpointDoc) error {
+	e, err := s.edit(ctx, id, "webhook.endpoint.resume", func(doc *endpointDoc) error {
 		doc.PauseReason = ""
 		return nil
 	})
+	e.Probe = resumed.Probe
+	return e, err
+}
+
+// goOn lets an endpoint that is enabled, and may be held all the same, be called
+// now.
+func (s *Service) goOn(ctx context.Context, e Endpoint, keepParked bool) (Endpoint, error) {
+	resumed, err := s.ops.ResumeTarget(s.acting(ctx), e.ID, keepParked)
+	if errors.Is(err, engine.ErrNotFound) { // it was never called
+		return e, nil
+	}
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("webhook: endpoint: %s: %w", e.ID, err)
+	}
+	e.Probe = resumed.Probe
+	return e, nil
 }
 
 // Disable stops an endpoint. Its deliveries are parked: kept, listed, and
