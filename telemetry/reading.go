@@ -31,8 +31,9 @@ const (
 	// all: later ones by name are not told of.
 	targetPage = 500
 	maxTargets = 20_000
-	// idleAfter is how long after the end of its open time a breaker counts as
-	// open: one that nothing was left to probe with stays as it is.
+	// idleAfter is how long after the end of its open time, or after the order
+	// for a probe, a breaker counts as open: one that nothing was left to probe
+	// with stays as it is.
 	idleAfter = 5 * time.Minute
 )
 
@@ -245,7 +246,8 @@ func targetState(g *store.Gate, now time.Time) string {
 		return "disabled"
 	case stopped:
 		return "paused"
-	case s.Phase == gate.Open && now.Sub(s.OpenUntil.Time()) > idleAfter:
+	case s.Phase == gate.Open && now.Sub(s.OpenUntil.Time()) > idleAfter,
+		s.Phase == gate.HalfOpen && !s.Probing && now.Sub(s.SeenAt.Time()) > idleAfter:
 		return gate.Closed.String() // nothing was left to probe with
 	}
 	return s.Phase.String()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/clock"
+	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/store/memory"
@@ -116,4 +117,26 @@ func TestManyQueuesAndTargets(t *testing.T) {
 	// Nothing was left to probe with: open on paper only.
 	fake.Advance(time.Minute + idleAfter)
 	want(t, tel, map[string]string{`ebb_targets{state="open"}`: "0", `ebb_targets{state="closed"}`: "12", `ebb_target_breaker_open{target="t04"}`: ""})
+}
+
+// TestProbeWithoutWork: a breaker for which a probe was ordered, and which
+// nothing was left to probe with, does not count as open for ever.
+func TestProbeWithoutWork(t *testing.T) {
+	fake := clock.NewFake(t0)
+	s := memory.New(memory.Config{Clock: fake})
+	open(t, s, "crm", t0.Add(time.Minute))
+	rows, err := s.Gates(t.Context(), []string{"crm"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := rows[0]
+	g.State, _ = gate.Step(gate.Config{}, g.State, gate.Probe{}, t0, 0)
+	if ok, err := s.SwapGate(t.Context(), t0, store.AuditRow{Act: "target.probe", What: "crm"}, store.Swap{Gate: g}); err != nil || !ok {
+		t.Fatalf("the gate was not swapped: %v", err)
+	}
+	tel := New(Config{Store: s, Machine: fake, Fresh: time.Nanosecond})
+	fake.Advance(idleAfter)
+	want(t, tel, map[string]string{`ebb_targets{state="half_open"}`: "1", `ebb_target_breaker_open{target="crm"}`: "1"})
+	fake.Advance(time.Second)
+	want(t, tel, map[string]string{`ebb_targets{state="half_open"}`: "0", `ebb_targets{state="closed"}`: "1", `ebb_target_breaker_open{target="crm"}`: ""})
 }
