@@ -58,6 +58,8 @@ var order = []layer{
 	{dir: "worker"},
 	{dir: "engine"},
 	{dir: "engine/enginetest", support: true},
+	{dir: "internal/oneshot"},
+	{dir: "internal/oneshot/oneshottest", support: true},
 	{dir: "warc"},
 	{dir: "work/*"},
 	{dir: "telemetry"},
