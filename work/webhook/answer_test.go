@@ -212,7 +212,7 @@ func TestTimeouts(t *testing.T) {
 func TestConnectTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.call.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		r.transport().DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}

@@ -182,8 +182,9 @@ func ok(f *http2.Framer, stream uint32) {
 	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: []byte(block.String()), EndHeaders: true, EndStream: true})
 }
 
-// An endpoint that goes away before it has looked at a delivery costs nothing;
-// one that breaks off is tried again.
+// An endpoint that goes away or breaks off is tried again by the schedule,
+// also if it says that it has not looked at the delivery: that request was
+// sent, and an attempt sends one.
 func TestHTTP2GoesAway(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(f *http2.Framer, connection int, stream uint32) bool
@@ -196,6 +197,11 @@ func TestHTTP2GoesAway(t *testing.T) {
 				return true
 			}
 			ok(f, stream)
+			return true
+		}, job.Queued, "reset"},
+		"after the answer": {func(f *http2.Framer, _ int, stream uint32) bool {
+			ok(f, stream)
+			_ = f.WriteGoAway(stream, http2.ErrCodeNo, nil)
 			return true
 		}, job.Succeeded, ""},
 		"away, in anger": {func(f *http2.Framer, _ int, stream uint32) bool {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/ebbhq/ebb/internal/oneshot"
 )
 
 // piped is a listener whose connections are pipes: under synctest they block
@@ -15,6 +17,9 @@ type piped struct {
 	done  chan struct{}
 	once  sync.Once
 }
+
+// transport is what makes the rig's connections.
+func (r *rig) transport() *http.Transport { return r.call.(*oneshot.Transport).Base.(*http.Transport) }
 
 // pipe lets the rig call the handler, whatever the host, through pipes.
 func (r *rig) pipe(h http.Handler) {
@@ -26,7 +31,7 @@ func (r *rig) pipe(h http.Handler) {
 		_ = server.Close()
 		<-ended
 	})
-	transport := r.call.(*http.Transport)
+	transport := r.transport()
 	transport.DialContext = func(ctx context.Context, _, addr string) (net.Conn, error) {
 		near, far := net.Pipe()
 		select {

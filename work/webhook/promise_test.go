@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"errors"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,7 +27,7 @@ func TestPromise(t *testing.T) {
 	if p.Timeout != 45*time.Second || p.Attempts != 7 || p.Batch != 50 || p.Concurrency != 8 {
 		t.Errorf("timeout %s, attempts %d, batch %d, concurrency %d", p.Timeout, p.Attempts, p.Batch, p.Concurrency)
 	}
-	if transport := r.call.(*http.Transport); transport.MaxIdleConns != 8 || transport.MaxIdleConnsPerHost != 8 || !transport.ForceAttemptHTTP2 || transport.Proxy != nil {
+	if transport := r.transport(); transport.MaxIdleConns != 8 || transport.MaxIdleConnsPerHost != 8 || !transport.ForceAttemptHTTP2 || transport.Proxy != nil {
 		t.Errorf("the pool is %d, %d a host", transport.MaxIdleConns, transport.MaxIdleConnsPerHost)
 	}
 	for _, c := range []struct{ name, value, want string }{

@@ -25,6 +25,7 @@ import (
 
 	"github.com/ebbhq/ebb/clock"
 	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/internal/oneshot"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/worker"
@@ -242,9 +243,9 @@ func New(c Config) (*Service, error) {
 	}
 	s.ops = engine.New(c.Store, s.policies, engine.Config{Clock: c.Clock, Actor: c.Actor})
 	transport := c.transport(s.byName)
-	s.call, s.idle = transport, transport.CloseIdleConnections
+	s.call, s.idle = oneshot.New(transport), transport.CloseIdleConnections
 	if c.Wrap != nil {
-		s.call = c.Wrap(transport)
+		s.call = c.Wrap(s.call)
 	}
 	s.cache = newCache(s)
 	s.health = newWatch()
