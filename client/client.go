@@ -18,6 +18,7 @@ import (
 
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/internal/oneshot"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/retry"
 )
@@ -36,7 +37,8 @@ var _ engine.Ops = (*Client)(nil)
 // Option changes how a client asks.
 type Option func(*Client)
 
-// WithHTTPClient asks through another client than one with a timeout of 30 s.
+// WithHTTPClient asks through a copy of another client than one with a timeout
+// of 30 s. The copy sends each request once: retries are the policy's.
 func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h } }
 
 // WithPolicy retries under another policy. Requests that change something have
@@ -71,6 +73,9 @@ func New(baseURL, token string, opts ...Option) (*Client, error) {
 	for _, o := range opts {
 		o(c)
 	}
+	own := *c.http
+	own.Transport = oneshot.New(own.Transport) // the policy alone decides on another request
+	c.http = &own
 	return c, nil
 }
 

@@ -89,17 +89,18 @@ func (s *Server) serve(t testing.TB, f Fault, healthy http.Handler) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.Add(1)
 		nth := r.Context().Value(connKey{}).(*atomic.Int64).Add(1) //nolint:forcetypeassert // set below
-		_, _ = io.Copy(io.Discard, r.Body)
-		switch {
-		case f == Misdirected, f == MisdirectedHTTP2:
-			s.faults.Add(1)
-			w.WriteHeader(http.StatusMisdirectedRequest)
-		case f == CloseFirst, nth > 1:
-			s.faults.Add(1)
-			hangUp(w, f == ResetReused)
-		default:
+		misdirected := f == Misdirected || f == MisdirectedHTTP2
+		if !misdirected && f != CloseFirst && nth == 1 {
 			healthy.ServeHTTP(w, r)
+			return
 		}
+		s.faults.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+		if misdirected {
+			w.WriteHeader(http.StatusMisdirectedRequest)
+			return
+		}
+		hangUp(w, f == ResetReused)
 	}))
 	server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
 		return context.WithValue(ctx, connKey{}, new(atomic.Int64))
