@@ -24,7 +24,7 @@ const maxRedirects = 10
 const drainMost = 256 << 10
 
 // transport makes connections: as many stay open for a host as are used.
-func transport(slots int) http.RoundTripper {
+func transport(slots int) *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the standard library's own
 	t.MaxIdleConns = max(100, 2*slots)
 	t.MaxIdleConnsPerHost = max(2, slots)

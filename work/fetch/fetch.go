@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/clock"
+	"github.com/ebbhq/ebb/internal/oneshot"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
 	"github.com/ebbhq/ebb/work/fetch/scope"
@@ -75,7 +76,8 @@ type Options struct {
 	// Follow follows the links of pages to all that is in scope; nil = none.
 	Follow *scope.Scope
 
-	// Transport makes the calls. Default: one with a connection a slot.
+	// Transport makes the calls. Default: one with a connection a slot. It
+	// sends each request once, whatever net/http would send again.
 	Transport http.RoundTripper
 	// Clock is policy time; nil = the machine's, and the store's for due times.
 	Clock clock.Clock
@@ -132,6 +134,7 @@ func (o *Options) fill() error {
 	if o.Transport == nil {
 		o.Transport = transport(o.Policy.Concurrency)
 	}
+	o.Transport = oneshot.New(o.Transport)
 	if o.Observe == nil {
 		o.Observe = func(Event) {}
 	}
