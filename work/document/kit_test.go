@@ -1,6 +1,7 @@
 package document_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -44,7 +45,9 @@ type rig struct {
 type setup struct {
 	store    store.Store // default: in memory
 	script   func(providertest.Call) providertest.Act
-	piped    bool // for a fake clock
+	piped    bool         // for a fake clock
+	base     string       // of another provider than the scripted one
+	http     *http.Client // that reaches it; default: the service's own
 	settings document.Settings
 	policies []policy.Policy
 	open     func(context.Context, string) (*blob.Bucket, error)
@@ -64,7 +67,7 @@ func newRig(t *testing.T, c setup) *rig {
 	if c.script == nil {
 		c.script = func(providertest.Call) providertest.Act { return providertest.Act{Text: `{"total": 7}`} }
 	}
-	var client *http.Client
+	client := c.http
 	if c.piped {
 		r.provider, client = providertest.NewPiped(c.script)
 	} else {
@@ -84,7 +87,7 @@ func newRig(t *testing.T, c setup) *rig {
 		c.settings.Providers = map[string]document.Provider{"test": {Prices: map[string]document.Price{"m-1": {Input: 1, Output: 10}}}}
 	}
 	for name, p := range c.settings.Providers {
-		p.BaseURL = r.provider.Base()
+		p.BaseURL = cmp.Or(c.base, r.provider.Base())
 		c.settings.Providers[name] = p
 	}
 	policies := c.policies

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	gcaws "gocloud.dev/aws"
 	"gocloud.dev/blob"
@@ -22,6 +24,7 @@ import (
 	"gocloud.dev/gcerrors"
 
 	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/internal/oneshot"
 )
 
 // Object is one object of a bucket.
@@ -142,11 +145,28 @@ func openS3(ctx context.Context, u *url.URL) (*blob.Bucket, error) {
 		return nil, fmt.Errorf("bucket: s3://%s: %w", u.Host, err)
 	}
 	config.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
+	config.HTTPClient = sendOnce(config.HTTPClient)
 	client := s3.NewFromConfig(config, func(o *s3.Options) {
 		o.UsePathStyle = pathStyle
 		o.EndpointOptions.DisableHTTPS = plain
 	})
 	return s3blob.OpenBucket(ctx, client, u.Host, &s3blob.Options{RequestChecksumCalculation: config.RequestChecksumCalculation})
+}
+
+// sendOnce returns the SDK's client with a transport that sends each request
+// once: as with the retries of the SDK itself, the job's policy decides
+// whether a call is made again.
+func sendOnce(c aws.HTTPClient) aws.HTTPClient {
+	if b, ok := c.(*awshttp.BuildableClient); ok {
+		c = b.Freeze()
+	}
+	client, ok := c.(*http.Client)
+	if !ok {
+		return c
+	}
+	own := *client
+	own.Transport = oneshot.New(own.Transport)
+	return &own
 }
 
 // read returns an object, at most so many bytes of it.

@@ -16,6 +16,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/ebbhq/ebb/internal/oneshot"
 )
 
 // Protocol is how a provider is spoken to.
@@ -67,8 +69,9 @@ type Config struct {
 	Structured bool
 	// MaxAnswer is the most bytes of an answer's text. Default 1 MiB.
 	MaxAnswer int
-	// HTTP makes the calls. Default: a client of its own that follows no
-	// redirect, so that a key goes nowhere else.
+	// HTTP makes the calls; a copy of it that follows no redirect and sends
+	// each request once, so that a key goes nowhere else and a call is one
+	// request. Default: a client of its own.
 	HTTP *http.Client
 	// Now is the time that reset headers are measured from. Default: the
 	// machine's.
@@ -145,16 +148,27 @@ func New(c Config) (*Client, error) {
 	if c.MaxAnswer <= 0 {
 		c.MaxAnswer = DefaultMaxAnswer
 	}
-	if c.HTTP == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the standard library's own
-		t.MaxIdleConnsPerHost = 128
-		t.DisableCompression = true // an answer's size is what is read
-		c.HTTP = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	}
+	c.HTTP = caller(c.HTTP)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	return &Client{config: c, wire: w}, nil
+}
+
+// caller is the client that makes one request of one call.
+func caller(from *http.Client) *http.Client {
+	var own http.Client
+	if from != nil {
+		own = *from
+	} else {
+		t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the standard library's own
+		t.MaxIdleConnsPerHost = 128
+		t.DisableCompression = true // an answer's size is what is read
+		own.Transport = t
+	}
+	own.Transport = oneshot.New(own.Transport)
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &own
 }
 
 // Ask makes one call. With an error of a call that a provider began to answer,
