@@ -78,8 +78,7 @@ const (
 	Budgeted = "budgeted" // Allowance
 	Pausing  = "pausing"  // honours Retry-After
 	Breaking = "breaking" // a breaker
-	Dying    = "dying"    // the same, few attempts and a short max_hold
-	Parking  = "parking"  // the same, and parks what was held too long
+	Parking  = "parking"  // the same, with a short max_hold
 	Batched  = "batched"  // BatchedTo overdue retries per target, process and 30 s
 	Lasting  = "lasting"  // a breaker that stays open for long
 	Saving   = "saving"   // Savings, a budget over a longer time
@@ -100,10 +99,9 @@ const (
 	// meanwhile.
 	LastingFor = 6 * time.Second
 
-	DyingAttempts = 3
-	DyingDelay    = time.Second
-	DyingTimeout  = time.Second
-	DyingHold     = 3 * time.Second
+	HeldDelay   = time.Second
+	HeldTimeout = time.Second
+	HeldMost    = 3 * time.Second
 	// BatchedDelay is how long a failed call of Batched waits.
 	BatchedDelay = 20 * time.Second
 )
@@ -126,8 +124,11 @@ func flowPolicies(concurrency int) []policy.Policy {
 			p.PerTarget.Concurrency = LimitedTo
 			p.Breaker = policy.Breaker{Consecutive: 3, Open: OpenFor, Cap: OpenCap}
 		},
-		Dying:   dying(policy.HoldFail),
-		Parking: dying(policy.HoldPark),
+		Parking: func(p *policy.Policy) {
+			p.PerTarget.Concurrency = LimitedTo
+			p.Breaker = policy.Breaker{Consecutive: 3, Open: OpenFor, Cap: OpenCap}
+			p.Timeout, p.Backoff.Base, p.MaxHold = HeldTimeout, HeldDelay, HeldMost
+		},
 		Batched: func(p *policy.Policy) { p.Batch, p.Backoff.Base = BatchedTo, BatchedDelay },
 		Lasting: func(p *policy.Policy) {
 			p.RetryAfter = policy.RetryAfter{Honour: true, Max: time.Minute}
@@ -137,7 +138,7 @@ func flowPolicies(concurrency int) []policy.Policy {
 		Unheld: func(*policy.Policy) {},
 	}
 	var all []policy.Policy
-	for _, name := range []string{Limited, Rated, Budgeted, Pausing, Breaking, Dying, Parking, Batched, Lasting, Saving, Unheld} {
+	for _, name := range []string{Limited, Rated, Budgeted, Pausing, Breaking, Parking, Batched, Lasting, Saving, Unheld} {
 		p := policy.Base(name)
 		p.Target = policy.Process
 		p.Concurrency, p.FirstShare = concurrency, 0
@@ -155,14 +156,4 @@ func flowPolicies(concurrency int) []policy.Policy {
 		all = append(all, p)
 	}
 	return all
-}
-
-func dying(end policy.HoldEnd) func(p *policy.Policy) {
-	return func(p *policy.Policy) {
-		p.PerTarget.Concurrency = LimitedTo
-		p.Breaker = policy.Breaker{Consecutive: 3, Open: OpenFor, Cap: OpenCap}
-		p.Attempts, p.Timeout = DyingAttempts, DyingTimeout
-		p.Backoff.Base = DyingDelay
-		p.MaxHold, p.OnHoldEnd = DyingHold, end
-	}
 }

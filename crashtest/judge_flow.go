@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/gate"
-	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
-	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
 )
 
@@ -205,7 +203,7 @@ func (f *flow) target(target string, runs []*run) {
 		f.breaker(target, runs)
 	case Pausing:
 		f.pauses(target, runs)
-	case Breaking, Dying, Parking:
+	case Breaking, Parking:
 		f.report.Most[target] = f.atOnce(target, runs)
 		f.breaker(target, runs)
 	}
@@ -332,15 +330,5 @@ func (f *flow) key(key string, runs []*run) {
 		if after.Seq < before.Seq {
 			f.breaks("key %s: job %d began after job %d", key, after.Seq, before.Seq)
 		}
-	}
-}
-
-// doomed: the target of the job never answered.
-func (j *judge) doomed(kept *job.Job) {
-	switch {
-	case kept.State == job.Failed && (kept.Cause == retry.CauseExhausted || kept.Cause == retry.CauseExpired):
-	case kept.State == job.Parked && kept.Cause == retry.CauseTargetDown:
-	default:
-		j.say(kept.Seq, "its target never answered, and it is %s(%s)", kept.State, kept.Cause)
 	}
 }

@@ -21,10 +21,6 @@ func (j *judge) job(order Order, kept *job.Job) {
 // end: the job ended as its order says, and spent what it may.
 func (j *judge) end(order Order, kept *job.Job, rows []job.Attempt) {
 	want := order.end()
-	if order.Doomed {
-		j.doomed(kept)
-		return
-	}
 	if kept.State != want.state || kept.Cause != want.cause {
 		j.say(kept.Seq, "%s %s ended as %s(%s), want %s(%s): %s", order.Kind, order.Name, kept.State, kept.Cause, want.state, want.cause, kept.LastError)
 		return

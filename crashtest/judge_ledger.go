@@ -42,7 +42,7 @@ func (f *flow) ledger() {
 		slices.SortFunc(runs, func(a, b *run) int { return cmp.Compare(a.Mono, b.Mono) })
 		name := "ledger of " + target
 		switch f.orders[runs[0].Seq].Policy {
-		case Limited, Breaking, Dying, Parking:
+		case Limited, Breaking, Parking:
 			f.atOnce(name, runs)
 		case Budgeted:
 			allowance := Allowance

@@ -40,7 +40,6 @@ type Order struct {
 	Cargo  []byte    `json:"cargo,omitempty"` // args to fill a disk with
 	Target string    `json:"target,omitempty"`
 	Fails  int       `json:"fails,omitempty"` // so many attempts of a call fail, whatever the target says
-	Doomed bool      `json:"-"`               // its target never answers well
 	Key    string    `json:"-"`
 	Policy string    `json:"-"` // PolicyName if empty
 	DueAt  time.Time `json:"-"` // zero = now

@@ -154,11 +154,9 @@ func retryRoom(c gate.Config, s gate.State, now time.Time) *int {
 
 // holdsOf tells the times in which a gate held its work, newest first.
 func holdsOf(s *gate.State, now time.Time) []TargetHold {
-	var ends time.Time // of the present hold of all work; zero = something else ends it
-	if s.Phase != gate.Open && s.Phase != gate.HalfOpen {
-		ends = instant(s.PauseUntil)
-	}
-	list := append(spansOf("all", s.Held, ends, now), spansOf("retries", s.Dry, time.Time{}, now)...)
+	// Of the breaker's and the budget's hold something else than time is the end.
+	list := slices.Concat(spansOf("all", s.Held, time.Time{}, now), spansOf("all", s.Paused, instant(s.PauseUntil), now),
+		spansOf("retries", s.Dry, time.Time{}, now))
 	slices.SortStableFunc(list, func(a, b TargetHold) int {
 		return cmp.Or(b.From.Compare(a.From), strings.Compare(a.Of, b.Of))
 	})

@@ -6,7 +6,6 @@ import (
 
 	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/job"
-	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/store"
 )
 
@@ -123,9 +122,9 @@ func (t *telling) heldSoFar(retry bool) {
 	}
 	held := t.heldTime(retry)
 	left := p.MaxHold - held
-	end := "it fails (expired)"
-	if p.OnHoldEnd == policy.HoldPark {
-		end = "it is parked (target_down)"
+	end := "it is parked (target_down)"
+	if p.FailsHeld(retry) {
+		end = "it fails (expired)"
 	}
 	switch {
 	case left <= 0:

@@ -65,7 +65,7 @@ func flowCases() []whyCase {
 		}, noon},
 		{"open breaker", func(g *gathered) { g.guarded(calls(10, "12:01:00", down())...) }, []string{
 			waits, "breaker_open: the breaker of target https://crm.test holds all that calls it since 12:01:00Z (23s), as it keeps failing (opened once): one probe may start at 12:01:30Z (in 7s)",
-			"max_hold: it has been held 23s of at most 31m (max_hold of policy webhook); if that goes on, it fails (expired) at about 12:32:00Z",
+			"max_hold: it has been held 23s of at most 31m (max_hold of policy webhook); if that goes on, it is parked (target_down) at about 12:32:00Z",
 		}, clockAt("12:01:30")},
 		{"breaker that parks in the end", func(g *gathered) {
 			g.guarded(calls(10, "12:01:00", down())...)
@@ -85,7 +85,7 @@ func flowCases() []whyCase {
 			g.flow.gate.Grants = []store.Grant{{Process: 8, Firsts: 1, Probe: true}}
 		}, []string{
 			waits, "breaker_probing: the breaker of target https://crm.test holds all that calls it since 12:00:30Z (53s): its one probe is out in process 8, and the outcome decides",
-			"max_hold: it has been held 53s of at most 31m (max_hold of policy webhook); if that goes on, it fails (expired) at about 12:31:30Z",
+			"max_hold: it has been held 53s of at most 31m (max_hold of policy webhook); if that goes on, it is parked (target_down) at about 12:31:30Z",
 		}, noon},
 		{"recovering", func(g *gathered) {
 			g.guarded(append(append(calls(10, "12:00:30", down()), calls2probe()...), happened{"12:01:11", gate.Ask{}})...)
@@ -98,7 +98,6 @@ func flowCases() []whyCase {
 			g.guarded(calls(1, "12:01:00", f)...)
 		}, []string{
 			waits, "target_asked: target https://crm.test asked for a pause until 12:06:00Z (in 4m37s): nothing that calls it starts before",
-			"max_hold: it has been held 23s of at most 31m (max_hold of policy webhook); if that goes on, it fails (expired) at about 12:32:00Z",
 		}, clockAt("12:06:00")},
 		{"paused target", func(g *gathered) {
 			g.guarded(happened{"12:01:00", gate.Pause{}})
@@ -133,7 +132,7 @@ func flowCases() []whyCase {
 		}, []string{
 			"failed_attempt: failed its 1st of 6 attempts with server (http status 503) at 12:00:31Z; rule builtin/server of policy webhook@V decided: retry after 30s; due since 12:01:10Z (13s ago)",
 			"budget_empty: the retry budget of target https://crm.test is empty (retries in any 10s up to 0.2 × the first attempts in it + 10); it has room again at 12:01:33Z (in 10s)",
-			"max_hold: it has been held 1s of at most 31m (max_hold of policy webhook); if that goes on, it fails (expired) at about 12:32:22Z",
+			"max_hold: it has been held 1s of at most 31m (max_hold of policy webhook); if that goes on, it is parked (target_down) at about 12:32:22Z",
 		}, clockAt("12:01:32.286976")},
 		{"strict queue for a target", func(g *gathered) {
 			g.guarded()

@@ -58,10 +58,16 @@ func TestAPauseThatTheTargetAskedForIsNoHold(t *testing.T) {
 	g.at(60 * time.Second).start(false)
 	g.fail(wish)
 	g.heldFor(time.Hour, 0, 0)
-	for _, c := range []struct{ to, paused time.Duration }{{15, 10}, {25, 20}, {60, 20}, {70, 30}, {3600, 40}} {
-		if got := g.s.PausedBetween(t0, t0.Add(c.to*time.Second)); got != c.paused*time.Second {
-			t.Errorf("paused within %d s: %s, want %d s", c.to, got, c.paused)
-		}
+	for to, want := range map[time.Duration]time.Duration{15: 10, 25: 20, 60: 20, 70: 30, 3600: 40} {
+		g.pausedFor(to*time.Second, want*time.Second)
+	}
+}
+
+// pausedFor expects how long the target had asked for pauses until then.
+func (g *target) pausedFor(until, want time.Duration) {
+	g.t.Helper()
+	if got := g.s.PausedBetween(t0, t0.Add(until)); got != want {
+		g.t.Errorf("until %s: paused for %s, want %s", until, got, want)
 	}
 }
 

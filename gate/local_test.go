@@ -184,7 +184,7 @@ func Example() {
 	g.Done(now, v.Success(), draw)
 	fmt.Println(g.State().Phase)
 	// Output:
-	// held: the target keeps failing and its breaker is open until 2026-01-01T12:01:30Z
+	// held: the target keeps failing and its breaker is open until 2026-01-01T12:00:10Z
 	// counts towards max_hold: true
 	// may start, as the probe that decides whether the target is back
 	// ramping

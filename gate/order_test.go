@@ -74,7 +74,8 @@ func TestAnOrderedProbeEndsARetryAfter(t *testing.T) {
 	g.at(20 * time.Second).apply(gate.Probe{})
 	g.probe()
 	g.pass()
-	g.heldFor(time.Hour, 20*time.Second, 20*time.Second)
+	g.heldFor(time.Hour, 0, 0)
+	g.pausedFor(time.Hour, 20*time.Second)
 }
 
 func TestAnOrderedProbeOfARampThatWasAskedToWait(t *testing.T) {
@@ -98,7 +99,8 @@ func TestAnOrderedProbeWithoutABreaker(t *testing.T) {
 	}
 	g.throttled(time.Minute)
 	g.held(false, gate.HeldRetryAfter, 70*time.Second)
-	g.heldFor(15*time.Second, 15*time.Second, 15*time.Second)
+	g.heldFor(15*time.Second, 0, 0)
+	g.pausedFor(15*time.Second, 15*time.Second)
 }
 
 func TestAnOrderedProbeChangesNothingElsewhere(t *testing.T) {
@@ -129,7 +131,8 @@ func TestClosedByHand(t *testing.T) {
 	if g.s.Trips != 0 || g.s.OpenUntil != 0 || g.s.PauseUntil != 0 || g.s.Probing {
 		t.Errorf("closed by hand: %+v", g.s)
 	}
-	g.heldFor(time.Hour, 40*time.Second, 40*time.Second)
+	g.heldFor(time.Hour, 30*time.Second, 30*time.Second)
+	g.pausedFor(time.Hour, 10*time.Second)
 	for range 5 {
 		g.start(false)
 	}

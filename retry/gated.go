@@ -68,7 +68,8 @@ func (l *loop) hold(ctx context.Context, v gate.Verdict, changed <-chan struct{}
 		return context.Cause(ctx)
 	}
 	if v.CountsHold() {
-		l.held += l.clock.Now().Sub(since)
+		state, now := l.gate.State(), l.clock.Now()
+		l.held += now.Sub(since) - state.PausedBetween(since, now)
 	}
 	return nil
 }
@@ -102,7 +103,8 @@ func (l *loop) abandon() {
 	}
 }
 
-// overHeld is the decision on work held too long: by on_hold_end.
+// overHeld is the decision on work held too long. There is nowhere to park it
+// in one process: the caller is told.
 func (l *loop) overHeld(err *HeldError) error {
 	l.last.Failure = failure.Of(failure.Unavailable)
 	l.last.Failure.Reason, l.last.Failure.Err = "held", err
@@ -110,7 +112,7 @@ func (l *loop) overHeld(err *HeldError) error {
 		Action: policy.Fail, Cause: CauseExpired, Class: failure.Unavailable, Rule: "max_hold",
 		Version: l.policy.Version, Counted: CountedApart, Next: l.history,
 	}
-	if l.policy.OnHoldEnd == policy.HoldPark {
+	if !l.policy.FailsHeld(l.history.Starts > 0) {
 		d.Action, d.Cause = policy.Park, CauseTargetDown
 	}
 	l.last.Decision = d

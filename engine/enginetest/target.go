@@ -58,14 +58,14 @@ var targetRules = []rule{
 		b.same("held", []any{got.Held, got.Until}, []any{"breaker", T0.Add(30 * time.Second)})
 		b.same("holds", got.Holds, []engine.TargetHold{{Of: "all", From: T0}})
 		b.same("limits", []any{got.Limits.Policy, got.Limits.Version, got.Limits.Concurrency, got.Limits.MaxHold, got.Limits.OnHoldEnd},
-			[]any{"webhook", policy.MustPreset("webhook").Version, 4, 1860.0, "fail"})
+			[]any{"webhook", policy.MustPreset("webhook").Version, 4, 1860.0, "park"})
 		b.same("budget", []any{got.Limits.Budget, *got.RetryRoom}, []any{"retries in any 10s up to 0.2 × the first attempts in it + 10", 10})
 		b.same("text", got.Text, "target https://crm.test:\n"+
 			"- the breaker of target https://crm.test holds all that calls it since 09:00:00Z (10s), as it keeps failing (opened once): one probe may start at 09:00:30Z (in 20s)\n"+
 			"- 1 job waits for it: 1 first attempt, 0 retries; workers look at them next at 09:00:30Z (in 20s)\n")
 		b.why(id, "was enqueued at 09:00:00Z and has not started yet; due since 09:00:00Z (10s ago)",
 			"the breaker of target https://crm.test holds all that calls it since 09:00:00Z (10s), as it keeps failing (opened once): one probe may start at 09:00:30Z (in 20s)",
-			"it has been held 10s of at most 31m (max_hold of policy webhook); if that goes on, it fails (expired) at about 09:31:00Z")
+			"it has been held 10s of at most 31m (max_hold of policy webhook); if that goes on, it is parked (target_down) at about 09:31:00Z")
 		b.explained(false, "the oldest due job has waited since 09:00:00Z (10s)",
 			"the breaker of target https://crm.test holds all that calls it since 09:00:00Z (10s), as it keeps failing (opened once): one probe may start at 09:00:30Z (in 20s); 1 of 1 waiting job")
 	}},

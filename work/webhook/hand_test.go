@@ -67,7 +67,9 @@ func openBreaker(t *testing.T, open func(*testing.T) store.Store, attempts int) 
 	p := policy.Base(PolicyName)
 	p.Attempts, p.PerTarget.Concurrency = attempts, 1
 	p.Breaker = policy.Breaker{Consecutive: 3, Open: lastsLong, Cap: lastsLong}
-	p.Waivers = []policy.Waiver{{Rule: "window", Reason: "fails at once", Expires: time.Now().AddDate(0, 1, 0)}}
+	for _, rule := range []string{policy.RuleWindow, policy.RuleHold} {
+		p.Waivers = append(p.Waivers, policy.Waiver{Rule: rule, Reason: "nothing but an order ends it", Expires: time.Now().AddDate(0, 1, 0)})
+	}
 	sealed, err := policy.Seal(p)
 	if err != nil {
 		t.Fatal(err)
