@@ -41,22 +41,34 @@ func (k *kernel) probeEvery(j *job) int64 {
 	return int64(max(k.clients[j.client].policy.Breaker.Open, time.Second))
 }
 
-// probeDue lets one parked job out.
+// probeDue lets one parked job out, unless others wait for the target anyway.
 func (k *kernel) probeDue(g int32) {
 	cell := &k.gates[g]
 	cell.probe = 0
 	for len(cell.parked) > 0 {
 		p := cell.parked[0]
-		cell.parked = cell.parked[1:]
 		if !k.isParked(p) {
+			cell.parked = cell.parked[1:]
 			continue
 		}
-		if len(cell.parked) > 0 {
-			cell.probe = k.agenda.add(k.after(k.probeEvery(k.jobs.at(p.job))), rankBegin, doProbe, g)
+		cell.probe = k.agenda.add(k.after(k.probeEvery(k.jobs.at(p.job))), rankBegin, doProbe, g)
+		if !k.awaited(k.jobs.at(p.job)) {
+			cell.parked = cell.parked[1:]
+			k.requeue(p.job)
 		}
-		k.requeue(p.job)
 		return
 	}
+}
+
+// awaited reports whether work that is due waits for the job's target.
+func (k *kernel) awaited(j *job) bool {
+	cl := &k.clients[j.client]
+	for p := cl.firstProc; p < cl.firstProc+cl.procCount; p++ {
+		if firsts, retries := k.procs[p].floor.Waiting(k.nameOf(j)); firsts+retries > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // releaseParked lets all go, in their order, when the target is well.

@@ -21,7 +21,7 @@ func calling(name string, change func(*policy.Policy)) policy.Policy {
 	return wide(name, func(p *policy.Policy) {
 		p.Breaker, p.Budget, p.FirstShare = policy.Breaker{}, policy.Budget{}, 0
 		p.Backoff = policy.Backoff{Base: 30 * time.Second, Factor: 1}
-		for _, rule := range []string{"jitter", "growth", "window", "budget", "floor"} {
+		for _, rule := range []string{"jitter", "growth", "window", "budget", "floor", "hold"} {
 			p.Waivers = append(p.Waivers, policy.Waiver{Rule: rule, Reason: "exact instants", Expires: time.Now().AddDate(1, 0, 0)})
 		}
 		if change != nil {

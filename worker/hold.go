@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ const (
 	endRows = 1000
 	// targetPage is how many gates are read at once.
 	targetPage = 500
-	// probeActor signs the redrives of parked work.
+	// probeActor signs the releases of parked work.
 	probeActor = "ebb: target probe"
 )
 
@@ -305,36 +306,58 @@ func parkedOf(target string) store.Filter {
 	return store.Filter{State: job.Parked, Cause: retry.CauseTargetDown, Target: target}
 }
 
-// probeParked keeps an eye on a target whose work was parked: one job per open
-// time of the breaker goes out to see, and when the target is back all go, in
-// their order. Both are redrives, so they go on whoever carries them.
+// probeParked keeps an eye on a target whose work was parked. When it is well
+// all go, in their order, by a redrive, which goes on whoever carries it. While
+// it is not, one of them is let out per open time of the breaker to see, unless
+// other work that is due waits for the target anyway.
 func (w *Worker) probeParked(ctx context.Context, g *store.Gate, now time.Time) (moved bool, next time.Time, err error) {
 	if g.Disabled != "" {
 		return false, next, nil
 	}
-	n, err := w.store.Matching(ctx, parkedOf(g.Target), 1)
-	if err != nil || n == 0 {
+	jobs, err := w.store.List(ctx, parkedOf(g.Target), store.Page{Limit: 1})
+	if err != nil || len(jobs) == 0 {
 		return false, next, err
 	}
 	interval := w.probeEvery(g.Policy)
 	next = now.Add(min(interval, time.Minute))
-	back := g.State.Phase == gate.Closed || g.State.Phase == gate.Ramping
-	redrives, err := w.store.Redrives(ctx, targetPage)
+	if g.State.Phase == gate.Closed || g.State.Phase == gate.Ramping {
+		moved, err = w.releaseParked(ctx, g.Target)
+		return moved, next, err
+	}
+	lanes, err := w.store.Lanes(ctx, g.Target, 1)
 	if err != nil {
 		return false, next, err
 	}
-	for _, r := range redrives {
-		ours := r.DoneAt.IsZero() && r.Actor == probeActor && r.Filter.Target == g.Target
-		if ours && (r.Rate == 0) == back {
-			return false, next, nil
+	probeAt := now.Add(interval) // the next one, at the latest
+	if g.OpenAt.After(probeAt) {
+		probeAt = g.OpenAt
+	}
+	for _, l := range lanes {
+		if !l.LookAt.IsZero() && !l.LookAt.After(probeAt) {
+			return false, next, nil // something else will be the probe
 		}
 	}
-	order := store.Redrive{Filter: parkedOf(g.Target), Actor: probeActor}
-	if !back {
-		order.Rate = 1 / interval.Seconds()
+	switch err = w.store.Retry(ctx, w.storeNow(), probeActor, jobs[0].Seq); {
+	case errors.Is(err, store.ErrState), errors.Is(err, store.ErrNotFound): // somebody else was faster
+		return false, next, nil
+	default:
+		return err == nil, next, err
 	}
-	_, err = w.store.StartRedrive(ctx, w.storeNow(), order)
-	return err == nil, next, err
+}
+
+// releaseParked lets all go that was parked because the target was down.
+func (w *Worker) releaseParked(ctx context.Context, target string) (moved bool, err error) {
+	redrives, err := w.store.Redrives(ctx, targetPage)
+	if err != nil {
+		return false, err
+	}
+	for _, r := range redrives {
+		if r.DoneAt.IsZero() && r.Actor == probeActor && r.Filter.Target == target {
+			return false, nil // it is under way
+		}
+	}
+	_, err = w.store.StartRedrive(ctx, w.storeNow(), store.Redrive{Filter: parkedOf(target), Actor: probeActor})
+	return err == nil, err
 }
 
 // probeEvery is the time between two probes of parked work.

@@ -218,7 +218,8 @@ func TestBlackHole(t *testing.T) {
 	if limit := policy.MustPreset(PolicyName).PerTarget.Concurrency; most > limit {
 		t.Errorf("%d calls at once into the hole, want %d at most", most, limit)
 	}
-	if depths[75*time.Minute] != 0 || depths[90*time.Minute] != 0 {
-		t.Errorf("depth %d after 75 minutes and %d after 90, want none", depths[75*time.Minute], depths[90*time.Minute])
+	// All but what probes the hole is parked.
+	if most := n / 20; depths[75*time.Minute] > most || depths[90*time.Minute] > most {
+		t.Errorf("depth %d after 75 minutes and %d after 90, want %d at most", depths[75*time.Minute], depths[90*time.Minute], most)
 	}
 }
