@@ -16,7 +16,7 @@ import (
 // instants, the breaker's probes at theirs, and what is held too long ends.
 func TestWorkWithATarget(t *testing.T) {
 	p := policy.Base("calls")
-	p.Breaker = policy.Breaker{Consecutive: 2, Open: time.Minute, Cap: 4 * time.Minute}
+	p.Breaker = policy.Breaker{Consecutive: 2, Open: time.Minute, Cap: time.Minute}
 	p.MaxHold = 20 * time.Minute
 	e := ebbtest.New(t, ebb.WithPolicies(p))
 	down := true
@@ -36,9 +36,9 @@ func TestWorkWithATarget(t *testing.T) {
 	if len(calls) != 2 {
 		t.Fatalf("%d calls before the breaker opened, want 2", len(calls))
 	}
-	e.Advance(2 * time.Minute)
+	e.Advance(90 * time.Second)
 	if len(calls) != 3 {
-		t.Fatalf("%d calls after two minutes, want one probe", len(calls)-2)
+		t.Fatalf("%d calls after a minute and a half, want one probe", len(calls)-2)
 	}
 	if open := calls[2].Sub(calls[1]); open < 54*time.Second || open > 66*time.Second {
 		t.Errorf("the probe came %s after the breaker opened, want a minute and up to a tenth", open)

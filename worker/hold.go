@@ -345,18 +345,23 @@ func (w *Worker) probeParked(ctx context.Context, g *store.Gate, now time.Time) 
 	}
 }
 
-// releaseParked lets all go that was parked because the target was down.
+// releaseParked lets all go that was parked because the target was down: the
+// first of them now, the others as any redrive, whoever carries it.
 func (w *Worker) releaseParked(ctx context.Context, target string) (moved bool, err error) {
 	redrives, err := w.store.Redrives(ctx, targetPage)
 	if err != nil {
 		return false, err
 	}
-	for _, r := range redrives {
-		if r.DoneAt.IsZero() && r.Actor == probeActor && r.Filter.Target == target {
-			return false, nil // it is under way
-		}
+	i := slices.IndexFunc(redrives, func(r store.Redrive) bool {
+		return r.DoneAt.IsZero() && r.Actor == probeActor && r.Filter.Target == target
+	})
+	var order store.Redrive
+	if i >= 0 {
+		order = redrives[i]
+	} else if order, err = w.store.StartRedrive(ctx, w.storeNow(), store.Redrive{Filter: parkedOf(target), Actor: probeActor}); err != nil {
+		return false, err
 	}
-	_, err = w.store.StartRedrive(ctx, w.storeNow(), store.Redrive{Filter: parkedOf(target), Actor: probeActor})
+	_, err = w.store.StepRedrive(ctx, w.storeNow(), order.ID, endRows)
 	return err == nil, err
 }
 
