@@ -322,3 +322,24 @@ func TestDisabledTarget(t *testing.T) {
 		}
 	})
 }
+
+// TestAPauseLongerThanMaxHold: a provider asks for a pause longer than max_hold,
+// then is well. Nobody is parked or given up for it.
+func TestAPauseLongerThanMaxHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		f := failure.Failure{Class: failure.Throttled, RetryAfter: 700 * time.Second, Blame: failure.BlameTarget}
+		target := &server{down: &failure.Error{Failure: f}, takes: time.Second}
+		newRig(t, s, Config{Handlers: map[string]Handler{"k": target.handle}})
+		if hold := policy.MustPreset("processing").MaxHold; hold >= f.RetryAfter {
+			t.Fatalf("max_hold is %s: nothing is tested", hold)
+		}
+		seqs := enqueue(t, s, times(100, job.New{Kind: "k", Policy: "processing", Target: "model"})...)
+		pass(600 * time.Second)
+		target.set(nil)
+		pass(30 * time.Minute)
+		for _, seq := range seqs {
+			state(t, s, seq, job.Succeeded, "")
+		}
+	})
+}
