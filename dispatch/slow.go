@@ -63,15 +63,26 @@ type slowness struct {
 	trial         *call // of a target that has to prove that it answers
 }
 
-// slowMost is how many slots calls that have run long may hold.
-func (a *account) slowMost(slots int) int {
-	return max(1, int(math.Ceil(a.limits.SlowShare*float64(a.most(slots))-1e-9)))
+// SlowMost is how many of the policy's slots calls that have run long may hold;
+// 0 = all.
+func (l Limits) SlowMost() int {
+	if !l.sharesSlots() || l.Concurrency <= 0 {
+		return 0
+	}
+	return l.slowMost(l.Concurrency)
 }
 
-// capturable reports whether the policy bounds what calls that run long hold.
-func (a *account) capturable(target string) bool {
-	return target != "" && a.limits.SlowShare > 0 && a.limits.SlowShare < 1
+func (l *Limits) sharesSlots() bool { return l.SlowShare > 0 && l.SlowShare < 1 }
+
+func (l *Limits) slowMost(slots int) int {
+	return max(1, int(math.Ceil(l.SlowShare*float64(slots)-1e-9)))
 }
+
+// slowMost is how many slots calls that have run long may hold.
+func (a *account) slowMost(slots int) int { return a.limits.slowMost(a.most(slots)) }
+
+// capturable reports whether the policy bounds what calls that run long hold.
+func (a *account) capturable(target string) bool { return target != "" && a.limits.sharesSlots() }
 
 // spares reports whether a start at the target leaves enough slots to targets
 // that answer; if not, when asking again may help before a call ends.

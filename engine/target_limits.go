@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ebbhq/ebb/dispatch"
 	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/policy"
 )
@@ -19,6 +20,7 @@ type TargetLimits struct {
 	RetryAfter  string  `json:"retry_after,omitempty"`
 	MaxHold     float64 `json:"max_hold_s,omitempty"`
 	OnHoldEnd   string  `json:"on_hold_end,omitempty"`
+	SlowCalls   string  `json:"slow_calls,omitempty"`
 }
 
 func limitsOf(c gate.Config, p *policy.Policy) TargetLimits {
@@ -28,6 +30,7 @@ func limitsOf(c gate.Config, p *policy.Policy) TargetLimits {
 	}
 	out.Policy, out.Version = p.Name, p.Version
 	out.MaxHold, out.OnHoldEnd = p.MaxHold.Seconds(), string(p.OnHoldEnd)
+	out.SlowCalls = slowWords(p)
 	if p.Gate {
 		out.Budget, out.Breaker = budgetWords(p.Budget), breakerWords(p.Breaker)
 		if p.RetryAfter.Honour {
@@ -38,6 +41,15 @@ func limitsOf(c gate.Config, p *policy.Policy) TargetLimits {
 		}
 	}
 	return out
+}
+
+// slowWords tells how many slots calls that run long may hold; empty if all.
+func slowWords(p *policy.Policy) string {
+	most := dispatch.LimitsOf(p).SlowMost()
+	if most == 0 {
+		return ""
+	}
+	return fmt.Sprintf("calls that run for over %s hold at most %d of a process's %d slots, with those of other slow targets", span(dispatch.LongAfter), most, p.Concurrency)
 }
 
 // budgetWords tells a budget's figures; empty if there is none.

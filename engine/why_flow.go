@@ -72,6 +72,7 @@ func (t *telling) gateHeld() (held, byOrder bool, until time.Time) {
 	retry := store.Retrying(t.job.History)
 	h := newHold(f.gate, f.config, f.order, retry, later(t.now, t.job.DueAt))
 	if !h.holds() {
+		t.slowShare()
 		t.rests()
 		return false, false, time.Time{}
 	}
@@ -85,6 +86,19 @@ func (t *telling) gateHeld() (held, byOrder bool, until time.Time) {
 		t.heldSoFar(retry)
 	}
 	return true, h.byOrder(), utc(h.Until)
+}
+
+// slowShare says that calls of its target which hang, or other slow ones, may
+// keep it from a slot.
+func (t *telling) slowShare() {
+	p, s := t.policy, &t.flow.gate.State
+	if p == nil || t.job.Target == "" || !t.isDue() || s.InFlight == 0 {
+		return
+	}
+	if words := slowWords(p); words != "" {
+		t.say("slow_share", "its target has %s in flight; %s (slow_share %g of policy %s): the rest is kept for targets that answer",
+			count(s.InFlight, "call"), words, p.SlowShare, p.Name)
+	}
 }
 
 // flowFacts adds what flow control knows.

@@ -99,6 +99,12 @@ func flowCases() []whyCase {
 		}, []string{
 			waits, "target_asked: target https://crm.test asked for a pause until 12:06:00Z (in 4m37s): nothing that calls it starts before",
 		}, clockAt("12:06:00")},
+		{"calls in flight", func(g *gathered) {
+			g.guarded(happened{"12:01:10", gate.Ask{}})
+		}, []string{
+			waits, "slow_share: its target has 1 call in flight; calls that run for over 1s hold at most 10 of a process's 20 slots, with those of other slow targets (slow_share 0.5 of policy webhook): the rest is kept for targets that answer",
+			"next: it is next in queue docs for target https://crm.test: it starts as soon as the one live worker has a free slot and a permit of the target",
+		}, noon},
 		{"paused target", func(g *gathered) {
 			g.guarded(happened{"12:01:00", gate.Pause{}})
 			g.flow.order = &store.AuditRow{At: clockAt("12:01:00"), Actor: "maya"}

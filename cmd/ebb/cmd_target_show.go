@@ -65,6 +65,7 @@ func (a *app) printTarget(t *engine.TargetExplained) error {
 	if l.MaxHold > 0 {
 		line("held at most", fmt.Sprintf("%s, then %s", seconds(l.MaxHold), l.OnHoldEnd))
 	}
+	line("slow calls", l.SlowCalls)
 	if err := w.Flush(); err != nil {
 		return err
 	}
