@@ -38,7 +38,12 @@ func (c *counts) of(kind string) *count {
 
 // observe is worker.Config.Observe.
 func (c *counts) observe(e worker.Event) {
-	if e.What != worker.Settled {
+	n := 1
+	switch e.What {
+	case worker.Settled:
+	case worker.Ended:
+		n = e.Count
+	default:
 		return
 	}
 	c.mu.Lock()
@@ -48,11 +53,11 @@ func (c *counts) observe(e worker.Event) {
 	case job.Succeeded:
 		k.succeeded++
 	case job.Failed:
-		k.failed++
+		k.failed += n
 	case job.Parked:
-		k.parked++
+		k.parked += n
 	}
-	if e.To == job.Succeeded {
+	if e.To == job.Succeeded || e.What == worker.Ended {
 		return
 	}
 	k.classes[e.Failure.Class.String()]++

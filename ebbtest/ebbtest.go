@@ -49,6 +49,7 @@ type Engine struct {
 	running bool
 	ready   chan struct{} // receives when the worker takes part
 	ended   chan error
+	observe func(worker.Event) // tells who watched before
 }
 
 // New returns an engine that ends with the test. Options come after its own.
@@ -72,6 +73,11 @@ func New(t testing.TB, options ...ebb.Option) *Engine {
 // watch learns when the worker takes part, and tells whoever watched before.
 func (e *Engine) watch(c *worker.Config) {
 	others := c.Observe
+	e.observe = func(event worker.Event) {
+		if others != nil {
+			others(event)
+		}
+	}
 	c.Observe = func(event worker.Event) {
 		if event.What == worker.Registered {
 			select {
@@ -79,9 +85,7 @@ func (e *Engine) watch(c *worker.Config) {
 			default:
 			}
 		}
-		if others != nil {
-			others(event)
-		}
+		e.observe(event)
 	}
 }
 
@@ -106,9 +110,14 @@ func (e *Engine) RunDue() {
 	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
 	defer cancel()
 	for more := true; more; {
-		var err error
-		if more, err = e.store.Maintain(ctx, store.Maintenance{Now: e.Now(), Limit: 1000}); err != nil {
+		done, err := e.store.Maintain(ctx, store.Maintenance{Now: e.Now(), Limit: 1000})
+		if err != nil {
 			e.t.Fatalf("ebbtest: %v", err)
+		}
+		more = done.More
+		for _, event := range worker.ExpiredEvents(done.Expired) {
+			event.At = e.Now()
+			e.observe(event)
 		}
 	}
 	if err := e.Client.Worker().Quiet(ctx); err != nil {

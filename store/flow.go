@@ -166,8 +166,8 @@ type Ending struct {
 
 // Holds ends work that was held too long.
 type Holds interface {
-	// EndWaiting ends up to Limit of the selected jobs and returns how many.
-	EndWaiting(ctx context.Context, now time.Time, e Ending) (int, error)
+	// EndWaiting ends up to Limit of the selected jobs and counts them.
+	EndWaiting(ctx context.Context, now time.Time, e Ending) ([]EndCount, error)
 	// HeldBefore lists up to limit queued jobs of the target whose
 	// History.Held is over 0, by sequence above after.
 	HeldBefore(ctx context.Context, target string, after int64, limit int) ([]job.Job, error)

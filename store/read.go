@@ -146,6 +146,6 @@ type Operator interface {
 	Redrives(ctx context.Context, limit int) ([]Redrive, error)
 
 	// Maintain does one bounded step: expires deadlines, drops what retention
-	// ends, folds counters. It reports whether work is left.
-	Maintain(ctx context.Context, m Maintenance) (more bool, err error)
+	// ends, folds counters.
+	Maintain(ctx context.Context, m Maintenance) (Maintained, error)
 }

@@ -154,6 +154,10 @@ type Turned struct {
 	// Left are the lanes that a discovery took of and left due work in. They
 	// rest from discovery: whoever took of them serves them by name.
 	Left []LaneName
+	// Parked counts the jobs that this Store has parked since its last turn,
+	// in whatever call, because the job ahead in their key failed. What a
+	// caller's own transaction parked is not in it.
+	Parked []EndCount
 
 	Swapped []bool // false = the version has moved
 	// Gates are the rows of every target of a claimed job, and of every lost
@@ -211,4 +215,10 @@ type Maintenance struct {
 	SucceededKept time.Duration // retention of succeeded and cancelled jobs; 0 = for ever
 	FailedKept    time.Duration // retention of dead letters; 0 = for ever
 	Limit         int           // rows a step
+}
+
+// Maintained is what one step of housekeeping did.
+type Maintained struct {
+	Expired []EndCount // jobs whose deadline had passed
+	More    bool       // work is left
 }

@@ -175,7 +175,7 @@ func failedWith(j job.Job, f failure.Failure, at time.Time, took time.Duration) 
 	if to == "" {
 		to = job.Failed
 	}
-	return worker.Event{What: worker.Settled, At: at, Process: 1, Job: j, Failure: f, Decision: d, To: to, Took: took}
+	return worker.Event{What: worker.Settled, At: at, Process: 1, Job: j, Failure: f, Decision: d, To: to, Cause: d.Cause, Took: took}
 }
 
 func failureOf(c failure.Class, text string) failure.Failure {
@@ -223,7 +223,20 @@ func script() []worker.Event {
 	}
 	process(worker.Reaped, func(e *worker.Event) { e.Process, e.Count = 9, 3 })
 	process(worker.Redriven, func(e *worker.Event) { e.Count = 4 })
-	process(worker.Expired, func(e *worker.Event) { e.Count = 5 })
+	ended := func(to job.State, cause job.Cause, by string, untried bool, n int) {
+		process(worker.Ended, func(e *worker.Event) {
+			e.To, e.Cause, e.Text, e.Untried, e.Count, e.Target = to, cause, by, untried, n, "shop.example"
+			e.Job = job.Job{New: job.New{Kind: "deliver", Queue: "webhook", Policy: "webhook", Target: "shop.example"}}
+		})
+	}
+	ended(job.Parked, retry.CauseTargetDown, worker.ByHold, true, 5)
+	ended(job.Parked, job.Disabled, worker.ByTarget, false, 2)
+	ended(job.Parked, job.HeadFailed, worker.ByKey, true, 1)
+	ended(job.Failed, retry.CauseExpired, worker.ByDeadline, true, 3)
+	ended(job.Failed, retry.CauseExpired, worker.ByHold, false, 4)
+	process(worker.Ended, func(e *worker.Event) { // of a process that died
+		e.To, e.Cause, e.Text, e.Count, e.Target, e.Job = job.Failed, retry.CausePoison, worker.ByCrash, 1, "shop.example", first
+	})
 	process(worker.Fired, func(e *worker.Event) { e.Count, e.Text = 1, "nightly" })
 	process(worker.Erred, func(e *worker.Event) { e.Text, e.Err = "turn", errCut })
 	process(worker.Erred, func(e *worker.Event) { e.Text, e.Err = "schedule nightly", errCut })

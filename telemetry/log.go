@@ -3,6 +3,7 @@ package telemetry
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/ebbhq/ebb/failure"
@@ -56,7 +57,6 @@ var said = map[worker.EventKind]struct {
 	worker.Reaped:         {slog.LevelWarn, "took over from a dead process"},
 	worker.Lost:           {slog.LevelError, "this process was taken for dead; it registers again"},
 	worker.Redriven:       {slog.LevelInfo, "queued again by a redrive"},
-	worker.Expired:        {slog.LevelWarn, "waiting jobs ended: held too long, or their target is disabled"},
 	worker.Fired:          {slog.LevelDebug, "schedule fired"},
 	worker.Probing:        {slog.LevelInfo, "probing the target"},
 	worker.GateOpened:     {slog.LevelWarn, "breaker opened"},
@@ -68,10 +68,23 @@ var said = map[worker.EventKind]struct {
 	worker.Stopping:       {slog.LevelInfo, "stopping: contexts of running handlers end"},
 }
 
+// endedBy says what ended jobs without the settle of a start.
+var endedBy = map[string]string{
+	worker.ByDeadline: "the deadline passed while it waited",
+	worker.ByHold:     "its target held it for longer than max_hold",
+	worker.ByTarget:   "its target is disabled",
+	worker.ByKey:      "the job ahead in its key failed",
+	worker.ByCrash:    "its process died",
+}
+
 func levelOf(e *worker.Event) (slog.Level, string) {
 	switch {
 	case e.What == worker.Settled:
 		return settledLevel(e)
+	case e.What == worker.Ended && e.To == job.Parked:
+		return slog.LevelWarn, fmt.Sprintf("parked (%s): %s", e.Cause, endedBy[e.Text])
+	case e.What == worker.Ended:
+		return slog.LevelWarn, fmt.Sprintf("dead letter (%s): %s", e.Cause, endedBy[e.Text])
 	case e.What == worker.Stopped && e.Err != nil:
 		return slog.LevelError, "stopped before everything was saved"
 	case e.What == worker.Stopped:
@@ -112,6 +125,10 @@ func attrsOf(e *worker.Event) []slog.Attr {
 			slog.Int("start", j.History.Starts+1), slog.Int("attempt", j.History.Attempts+1))
 		text("policy", j.Policy)
 		text("trace_id", traceID(j.Trace))
+	} else {
+		text("kind", j.Kind)
+		text("queue", j.Queue)
+		text("policy", j.Policy)
 	}
 	text("target", cmp.Or(e.Target, e.Job.Target))
 	if e.What == worker.Settled {
@@ -121,8 +138,10 @@ func attrsOf(e *worker.Event) []slog.Attr {
 			attrs = append(attrs, failedAttrs(e, class)...)
 		}
 	}
-	if e.What == worker.Expired {
+	if e.What == worker.Ended {
 		text("to", string(e.To))
+		text("cause", string(e.Cause))
+		attrs = append(attrs, slog.Bool("untried", e.Untried))
 	}
 	if e.HeldBy != "" {
 		attrs = append(attrs, slog.String("held_by", e.HeldBy), slog.Float64("held_s", seconds(e.Held)))

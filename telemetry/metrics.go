@@ -8,6 +8,7 @@ import (
 	"github.com/ebbhq/ebb/failure"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/worker"
 )
 
 // Buckets in seconds. Those of intervals lie beside the presets' delays and
@@ -23,13 +24,14 @@ var (
 type metrics struct {
 	promises *promises
 
-	enqueued, started, settled, dead, parked *prometheus.CounterVec // by kind and queue
-	completion, duration                     *prometheus.HistogramVec
-	lag, interval, holdTime                  *prometheus.HistogramVec
-	holds, storeErrors, transitions, stuck   *prometheus.CounterVec
+	enqueued, started, settled             *prometheus.CounterVec // by kind and queue
+	dead, untried, parked                  *prometheus.CounterVec // by kind and queue
+	completion, duration                   *prometheus.HistogramVec
+	lag, interval, holdTime                *prometheus.HistogramVec
+	holds, storeErrors, transitions, stuck *prometheus.CounterVec
 
-	expired, redriven, fired, refused, ordered prometheus.Counter
-	reaped, reapedLeases, lost                 prometheus.Counter
+	redriven, fired, refused, ordered prometheus.Counter
+	reaped, reapedLeases, lost        prometheus.Counter
 
 	kinds, queues, targets, policies, calls *names
 	foldedPairs                             prometheus.Counter
@@ -48,8 +50,9 @@ func newMetrics(r prometheus.Registerer, limit int, p *promises) *metrics {
 	m.enqueued = f.counters("ebb_jobs_enqueued_total", "Jobs that this process enqueued through telemetry's Ops; one whose unique key was taken is not counted.", lane...)
 	m.started = f.counters("ebb_jobs_started_total", "Handlers begun, first tries and retries apart.", append(lane, "try")...)
 	m.settled = f.counters("ebb_jobs_settled_total", "Starts whose outcome the store has, by outcome and class of the failure (none where there was none).", append(lane, "outcome", "class")...)
-	m.dead = f.counters("ebb_dead_letters_total", "Starts that made their job a dead letter, by cause.", append(lane, "cause")...)
-	m.parked = f.counters("ebb_jobs_parked_total", "Starts that parked their job: a person must act.", append(lane, "cause")...)
+	m.dead = f.counters("ebb_dead_letters_total", "Jobs that became dead letters, by cause, whatever ended them.", append(lane, "cause")...)
+	m.untried = f.counters("ebb_dead_letters_untried_total", "Dead letters among them that had not started since they were enqueued or given fresh attempts, by what ended them: their own deadline, or max_hold.", append(lane, "by")...)
+	m.parked = f.counters("ebb_jobs_parked_total", "Jobs that were parked, by cause, whatever parked them.", append(lane, "cause")...)
 	m.completion = f.histograms("ebb_job_completion_seconds", "Time from a job's enqueue to its success, waits and retries included.", completionBuckets, "kind")
 	m.duration = f.histograms("ebb_handler_duration_seconds", "How long handlers ran, by kind and whether they succeeded.", durationBuckets, "kind", "result")
 	m.lag = f.histograms("ebb_start_lag_seconds", "Time from a job's due time to its start, first tries and retries apart.", lagBuckets, "queue", "try")
@@ -60,7 +63,6 @@ func newMetrics(r prometheus.Registerer, limit int, p *promises) *metrics {
 	m.transitions = f.counters("ebb_target_transitions_total", "Changes of a target's gate that this process made.", "target", "to")
 	m.stuck = f.counters("ebb_handlers_stuck_total", "Handlers given up because they did not return after their context ended.", "kind")
 
-	m.expired = f.counter("ebb_jobs_expired_total", "Waiting jobs that failed or were parked because they were held too long or their target was disabled.")
 	m.redriven = f.counter("ebb_jobs_redriven_total", "Dead letters and parked jobs that were queued again.")
 	m.fired = f.counter("ebb_schedule_jobs_total", "Jobs that schedules enqueued.")
 	m.refused = f.counter("ebb_settles_refused_total", "Outcomes that the store refused because the lease was lost.")
@@ -172,12 +174,12 @@ func (m *metrics) newLane(kind, queue string) *lane {
 	l.completion = m.completion.WithLabelValues(kind)
 	l.succeeded = m.settled.WithLabelValues(kind, queue, string(job.Succeeded), classNone)
 	for _, t := range job.Transitions {
-		if t.From != job.Running {
-			continue
-		}
 		for _, cause := range t.Causes {
 			m.ended(t.To).WithLabelValues(kind, queue, string(cause))
 		}
+	}
+	for _, by := range []string{worker.ByDeadline, worker.ByHold} {
+		m.untried.WithLabelValues(kind, queue, by)
 	}
 	return l
 }

@@ -42,8 +42,8 @@ func (m *metrics) observe(e *worker.Event) {
 		add(m.reapedLeases, e.Count)
 	case worker.Redriven:
 		add(m.redriven, e.Count)
-	case worker.Expired:
-		add(m.expired, e.Count)
+	case worker.Ended:
+		m.endedWaiting(e)
 	case worker.Fired:
 		add(m.fired, e.Count)
 	case worker.Probing, worker.GateOpened, worker.GateClosed, worker.GatePaused, worker.TargetDisabled:
@@ -89,9 +89,19 @@ func (m *metrics) ends(e *worker.Event) {
 	}
 	switch e.To {
 	case job.Failed, job.Parked:
-		m.ended(e.To).WithLabelValues(l.kind, l.queue, string(e.Decision.Cause)).Inc()
+		m.ended(e.To).WithLabelValues(l.kind, l.queue, string(e.Cause)).Inc()
 	case job.Queued:
 		m.retried(e)
+	}
+}
+
+// endedWaiting counts jobs that were failed or parked by something else than
+// the settle of a start.
+func (m *metrics) endedWaiting(e *worker.Event) {
+	l := m.lane(e.Job.Kind, e.Job.Queue)
+	add(m.ended(e.To).WithLabelValues(l.kind, l.queue, string(e.Cause)), e.Count)
+	if e.To == job.Failed && e.Untried {
+		add(m.untried.WithLabelValues(l.kind, l.queue, e.Text), e.Count)
 	}
 }
 

@@ -150,9 +150,9 @@ func (c *agreement) worked(t *testing.T, over time.Duration, open func(*testing.
 			}},
 			Observe: func(e Event) {
 				switch {
-				case e.What != Settled && e.What != Expired:
+				case e.What != Settled && e.What != Ended:
 					return
-				case e.What == Expired:
+				case e.What == Ended:
 					note("%d held too long", e.Count)
 				case e.To == job.Succeeded:
 					note("job %d start %d ends: ok", e.Job.Seq, e.Job.History.Starts+1)

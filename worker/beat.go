@@ -3,8 +3,11 @@ package worker
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
 )
 
@@ -154,11 +157,22 @@ func (w *Worker) reap(ctx context.Context, p store.Process) error {
 	if err != nil {
 		return err
 	}
-	n, done, err := w.store.Reap(ctx, w.storeNow(), p.ID, p.Beat, inPlace(w.crashed(p, w.now()), laws))
+	decide, ended := inPlace(w.crashed(p, w.now()), laws), make(map[int64]Event)
+	n, done, err := w.store.Reap(ctx, w.storeNow(), p.ID, p.Beat, func(j job.Job) store.Settle {
+		s := decide(j)
+		if s.To == job.Failed || s.To == job.Parked {
+			j.Args = nil
+			ended[j.Seq] = Event{What: Ended, To: s.To, Cause: s.Cause, Count: 1, Target: j.Target, Text: ByCrash, Job: j}
+		}
+		return s
+	})
 	if err != nil || !done {
 		return err
 	}
 	w.tell(Event{What: Reaped, Process: p.ID, Count: n})
+	for _, seq := range slices.Sorted(maps.Keys(ended)) {
+		w.tell(ended[seq])
+	}
 	w.Wake()
 	return nil
 }

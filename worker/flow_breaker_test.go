@@ -271,9 +271,9 @@ func TestMaxHold(t *testing.T) {
 			t.Errorf("%d were held to the end and %d go to see, want most and at most one", held, probes)
 		}
 		ended := 0
-		for _, e := range told.of(Expired) {
-			if ended += e.Count; e.To != job.Parked {
-				t.Errorf("%d ended and are told to be %s, want parked", e.Count, e.To)
+		for _, e := range told.of(Ended) {
+			if ended += e.Count; e.To != job.Parked || e.Cause != retry.CauseTargetDown || e.Target != "a" || e.Job.Kind != "k" || e.Job.Queue != job.DefaultQueue {
+				t.Errorf("%d ended and are told to be %s (%s), of target %q, kind %q, queue %q", e.Count, e.To, e.Cause, e.Target, e.Job.Kind, e.Job.Queue)
 			}
 		}
 		if ended < held {

@@ -38,7 +38,7 @@ const (
 // sweepResult is what a sweep found.
 type sweepResult struct {
 	nextAt time.Time // policy time of the next one; zero = with the next poll
-	ended  endings
+	ended  []store.EndCount
 	moved  bool // something was queued again
 }
 
@@ -63,6 +63,7 @@ func (l *loop) askSweep() {
 
 func (l *loop) swept(found sweepResult, err error) {
 	l.sweeping = false
+	l.tellAll(EndedEvents(store.SumEnds(found.ended))) // also what was ended before an error
 	if err != nil {
 		l.failures++
 		l.pauseUntil = l.machine().Add(l.delay(l.failures))
@@ -71,11 +72,6 @@ func (l *loop) swept(found sweepResult, err error) {
 		return
 	}
 	l.sweepAt = found.nextAt
-	for _, to := range []job.State{job.Failed, job.Parked} {
-		if n := found.ended.of(to); n > 0 {
-			l.tell(Event{What: Expired, To: to, Count: n})
-		}
-	}
 	if found.moved {
 		l.wake()
 	}
@@ -113,13 +109,13 @@ func (w *Worker) sweep(ctx context.Context, now time.Time) (sweepResult, error) 
 			if after = g.Target; strings.HasPrefix(after, store.QueuePrefix) {
 				continue
 			}
-			n, next, err := w.endHeld(ctx, g, now)
+			ended, next, err := w.endHeld(ctx, g, now)
+			found.ended = append(found.ended, ended...)
 			if err != nil {
 				return found, err
 			}
-			found.ended = found.ended.and(n)
 			found.nextAt = earlier(found.nextAt, next)
-			if parked == 0 && n == (endings{}) {
+			if parked == 0 && len(ended) == 0 {
 				continue
 			}
 			moved, next, err := w.probeParked(ctx, g, now)
@@ -137,7 +133,7 @@ func (w *Worker) sweep(ctx context.Context, now time.Time) (sweepResult, error) 
 
 // endHeld ends what the target has held too long, and returns when to look
 // again; zero = nothing of it is held by what counts.
-func (w *Worker) endHeld(ctx context.Context, g *store.Gate, now time.Time) (ended endings, next time.Time, err error) {
+func (w *Worker) endHeld(ctx context.Context, g *store.Gate, now time.Time) (ended []store.EndCount, next time.Time, err error) {
 	if g.Disabled != "" {
 		return w.parkDisabled(ctx, g.Target)
 	}
@@ -155,8 +151,8 @@ func (w *Worker) endHeld(ctx context.Context, g *store.Gate, now time.Time) (end
 			if !ok {
 				continue
 			}
-			n, err := w.endAll(ctx, endingOf(p, isRetry, store.Ending{Target: g.Target, Policy: name, DueBy: cutoff, Retries: isRetry}))
-			ended = ended.and(n)
+			more, err := w.endAll(ctx, endingOf(p, isRetry, store.Ending{Target: g.Target, Policy: name, DueBy: cutoff, Retries: isRetry}))
+			ended = append(ended, more...)
 			if err != nil {
 				return ended, next, err
 			}
@@ -165,21 +161,21 @@ func (w *Worker) endHeld(ctx context.Context, g *store.Gate, now time.Time) (end
 	if soon < 0 {
 		return ended, next, nil
 	}
-	if ended == (endings{}) && soon < sweepEvery { // who else could it be?
+	if len(ended) == 0 && soon < sweepEvery { // who else could it be?
 		lanes, err := w.store.Lanes(ctx, g.Target, 1)
 		if err != nil || !slices.ContainsFunc(lanes, func(n store.Lane) bool { return n.Firsts+n.Retries > 0 }) {
-			return endings{}, next, err
+			return nil, next, err
 		}
 	}
 	next = now.Add(max(soon, sweepEvery))
-	n, first, err := w.endHeldBefore(ctx, g, now)
+	more, first, err := w.endHeldBefore(ctx, g, now)
 	if !first.IsZero() && first.Before(next) {
 		next = first
 		if least := now.Add(sweepEvery); next.Before(least) {
 			next = least
 		}
 	}
-	return ended.and(n), next, err
+	return append(ended, more...), next, err
 }
 
 // holdLeft is how long the present hold must still last until work that was
@@ -193,7 +189,7 @@ func holdLeft(s *gate.State, now time.Time, limit time.Duration, isRetry bool) t
 }
 
 // endHeldBefore ends jobs that earlier holds had taken a part of the time of.
-func (w *Worker) endHeldBefore(ctx context.Context, g *store.Gate, now time.Time) (ended endings, next time.Time, err error) {
+func (w *Worker) endHeldBefore(ctx context.Context, g *store.Gate, now time.Time) (ended []store.EndCount, next time.Time, err error) {
 	type heldOver struct {
 		policy *policy.Policy
 		retry  bool
@@ -202,7 +198,7 @@ func (w *Worker) endHeldBefore(ctx context.Context, g *store.Gate, now time.Time
 	for after := int64(0); ; {
 		jobs, err := w.store.HeldBefore(ctx, g.Target, after, endRows)
 		if err != nil {
-			return endings{}, next, err
+			return nil, next, err
 		}
 		for i := range jobs {
 			j := &jobs[i]
@@ -229,35 +225,14 @@ func (w *Worker) endHeldBefore(ctx context.Context, g *store.Gate, now time.Time
 	for k, seqs := range over {
 		for part := range slices.Chunk(seqs, endRows) {
 			e := endingOf(k.policy, k.retry, store.Ending{Target: g.Target, Seqs: part, Any: true, DueBy: store.Never, Limit: endRows})
-			n, err := w.store.EndWaiting(ctx, w.storeNow(), e)
-			ended = ended.and(endedAs(e.To, n))
+			more, err := w.store.EndWaiting(ctx, w.storeNow(), e)
+			ended = append(ended, more...)
 			if err != nil {
 				return ended, next, err
 			}
 		}
 	}
 	return ended, next, nil
-}
-
-// endings counts waiting jobs that were ended, by what became of them.
-type endings struct{ failed, parked int }
-
-func endedAs(to job.State, n int) endings {
-	if to == job.Parked {
-		return endings{parked: n}
-	}
-	return endings{failed: n}
-}
-
-func (e endings) and(more endings) endings {
-	return endings{failed: e.failed + more.failed, parked: e.parked + more.parked}
-}
-
-func (e endings) of(to job.State) int {
-	if to == job.Parked {
-		return e.parked
-	}
-	return e.failed
 }
 
 // endingOf says what becomes of work that was held for max_hold.
@@ -270,17 +245,17 @@ func endingOf(p *policy.Policy, isRetry bool, e store.Ending) store.Ending {
 }
 
 // endAll ends all that is selected, step by step.
-func (w *Worker) endAll(ctx context.Context, e store.Ending) (ended endings, err error) {
+func (w *Worker) endAll(ctx context.Context, e store.Ending) (ended []store.EndCount, err error) {
 	for e.Limit = endRows; ; {
-		n, err := w.store.EndWaiting(ctx, w.storeNow(), e)
-		if ended = ended.and(endedAs(e.To, n)); err != nil || n < endRows {
+		more, err := w.store.EndWaiting(ctx, w.storeNow(), e)
+		if ended = append(ended, more...); err != nil || store.EndTotal(more) < endRows {
 			return ended, err
 		}
 	}
 }
 
 // parkDisabled parks what waits for a target that takes no work any more.
-func (w *Worker) parkDisabled(ctx context.Context, target string) (ended endings, next time.Time, err error) {
+func (w *Worker) parkDisabled(ctx context.Context, target string) (ended []store.EndCount, next time.Time, err error) {
 	e := store.Ending{Target: target, Any: true, DueBy: store.Never, To: job.Parked, Cause: job.Disabled}
 	if ended, err = w.endAll(ctx, e); err != nil {
 		return ended, next, err
@@ -294,8 +269,8 @@ func (w *Worker) parkDisabled(ctx context.Context, target string) (ended endings
 		for i := range jobs {
 			e.Seqs = append(e.Seqs, jobs[i].Seq)
 		}
-		n, err := w.store.EndWaiting(ctx, w.storeNow(), e)
-		if ended = ended.and(endedAs(e.To, n)); err != nil || n == 0 {
+		more, err := w.store.EndWaiting(ctx, w.storeNow(), e)
+		if ended = append(ended, more...); err != nil || len(more) == 0 {
 			return ended, next, err
 		}
 	}

@@ -242,7 +242,7 @@ func (c *counting) Redrives(ctx context.Context, limit int) ([]store.Redrive, er
 	return c.Store.Redrives(ctx, limit)
 }
 
-func (c *counting) Maintain(ctx context.Context, m store.Maintenance) (bool, error) {
+func (c *counting) Maintain(ctx context.Context, m store.Maintenance) (store.Maintained, error) {
 	c.calls.Add(1)
 	return c.Store.Maintain(ctx, m)
 }

@@ -232,6 +232,7 @@ func (l *loop) turned(t *turn, answer store.Turned, err error) {
 		l.most = 0
 	}
 	l.settled(t, answer)
+	l.tellAll(EndedEvents(answer.Parked))
 	for i, r := range t.begins {
 		if r.entry == nil {
 			l.began(r, answer.Begun[i])
@@ -336,6 +337,12 @@ func settledEvent(r *run, done bool) Event {
 	}
 	if why := r.verdict.why; why != nil {
 		e.Failure, e.Decision = why.failure, why.decision
+	}
+	if e.To == job.Failed || e.To == job.Parked {
+		e.Cause = r.settle.Cause
+		if done && r.settle.Attempt == nil { // it ended while it waited
+			e.What, e.Untried, e.Count, e.Target, e.Text = Ended, !store.Retrying(r.job.History), 1, r.job.Target, ByHold
+		}
 	}
 	return e
 }

@@ -43,13 +43,14 @@ func (u *upkeep) keep(ctx context.Context) time.Duration {
 	defer cancel()
 	next := u.config.Beat
 	if now := u.machine(); !now.Before(u.maintainAt) {
-		more, err := u.store.Maintain(call, store.Maintenance{
+		done, err := u.store.Maintain(call, store.Maintenance{
 			Now: u.storeNow(), SucceededKept: u.config.SucceededKept, FailedKept: u.config.FailedKept, Limit: maintainRows,
 		})
+		u.tellAll(ExpiredEvents(done.Expired))
 		switch {
 		case err != nil:
 			u.erred(ctx, "maintain", err)
-		case more:
+		case done.More:
 			next = 0
 		default:
 			u.maintainAt = now.Add(maintainEvery)

@@ -80,7 +80,7 @@ func (a *app) webhooks(on *site) (*webhook.Service, error) {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	c.Store, c.Seal, c.Policies, c.Clock, c.Log = on.store, on.keeper, on.policies, on.clock, on.log
-	c.Actor, c.Lookup = a.actor(), a.lookup
+	c.Actor, c.Lookup, c.Observe = a.actor(), a.lookup, on.observe
 	if on.telemetry != nil {
 		c.Wrap = on.telemetry.Transport
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/store"
 )
 
 // keyName names a key: queues do not share them.
@@ -102,6 +103,7 @@ func (s *Store) headFailed(r *row) {
 	for _, next := range slices.Clone(k.members) {
 		if next.job.Seq > r.job.Seq && next.job.State == job.Queued && !next.pending {
 			s.change(next, func(j *job.Job) { j.State, j.Cause = job.Parked, job.HeadFailed })
+			s.untold.Add([]store.EndCount{store.EndOf(&next.job, job.Parked, job.HeadFailed)})
 		}
 	}
 }

@@ -98,18 +98,20 @@ func (s *Store) waitingFor(target string, meant func(*job.Job) bool) []*row {
 }
 
 // EndWaiting ends queued jobs of a target that will not start.
-func (s *Store) EndWaiting(ctx context.Context, now time.Time, e store.Ending) (int, error) {
+func (s *Store) EndWaiting(ctx context.Context, now time.Time, e store.Ending) ([]store.EndCount, error) {
 	if err := store.CheckEnding(e); err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := s.begin(ctx); err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer s.mu.Unlock()
 	at := store.Instant(s.at(now))
 	ended := s.waitingFor(e.Target, e.Selects)
 	ended = ended[:min(len(ended), max(e.Limit, 0))]
+	var counts []store.EndCount
 	for _, r := range ended {
+		counts = append(counts, store.EndOf(&r.job, e.To, e.Cause))
 		s.change(r, func(j *job.Job) {
 			if j.State, j.Cause = e.To, e.Cause; e.To == job.Failed {
 				j.EndedAt = at
@@ -119,7 +121,7 @@ func (s *Store) EndWaiting(ctx context.Context, now time.Time, e store.Ending) (
 	for _, r := range ended {
 		s.headFailed(r)
 	}
-	return len(ended), nil
+	return store.SumEnds(counts), nil
 }
 
 // HeldBefore lists queued jobs of the target that gates have held.

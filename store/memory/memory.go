@@ -56,6 +56,7 @@ type Store struct {
 	asOf        time.Time // the running call's now, cut; zero where it has none
 	settles     int       // applied so far; fault.Set counts by it
 	cursor      int64     // highest sequence ever claimed; used by fault.SkipLate
+	untold      store.UntoldEnds
 }
 
 var (

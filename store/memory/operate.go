@@ -116,13 +116,14 @@ func (s *Store) StrictQueue(ctx context.Context, queue string, strict bool) erro
 }
 
 // Maintain expires deadlines and records and ends retention. There is nothing to fold.
-func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error) {
+func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (store.Maintained, error) {
 	if err := s.begin(ctx); err != nil {
-		return false, err
+		return store.Maintained{}, err
 	}
 	defer s.mu.Unlock()
 	now, left := store.Instant(s.at(m.Now)), m.Limit
 	var expired []*row
+	var counts []store.EndCount
 	for ; left > 0; left-- {
 		r := s.limits.min()
 		if r == nil || !passed(&r.job, now) {
@@ -130,6 +131,7 @@ func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error)
 		}
 		s.change(r, func(j *job.Job) { j.State, j.Cause, j.EndedAt = job.Failed, retry.CauseExpired, now })
 		expired = append(expired, r)
+		counts = append(counts, store.EndOf(&r.job, job.Failed, retry.CauseExpired))
 	}
 	for _, r := range expired {
 		s.headFailed(r)
@@ -147,5 +149,5 @@ func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error)
 		}
 	}
 	left -= s.records.expire(now, left)
-	return left == 0, nil
+	return store.Maintained{Expired: store.SumEnds(counts), More: left == 0}, nil
 }

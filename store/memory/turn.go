@@ -52,6 +52,7 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 		answer.Claimed = append(answer.Claimed, s.claim(store.Instant(now), p, c)...)
 	}
 	s.turnFlow(&t, &answer, p, store.Instant(now))
+	answer.Parked = s.untold.Take()
 	return answer, nil
 }
 

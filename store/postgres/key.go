@@ -67,7 +67,7 @@ func (s *Store) endsKeyed(settles []store.Settle, releases []store.Ref) (some bo
 func (w *turning) promote() {
 	w.worked = true
 	w.batch.Queue(statement("take_notes"), nil)
-	w.batch.Queue(statement("park_behind"))
+	w.query("park_behind", nil, endsInto(&w.behind, job.Parked, job.HeadFailed))
 	w.batch.Queue(statement("demote"))
 	w.query("promote", []any{nullable(w.now)}, func(r *row) error {
 		w.lower(r)
@@ -76,17 +76,18 @@ func (w *turning) promote() {
 	})
 }
 
-// promoteAll is promote in a transaction of an operator's.
-func promoteAll(ctx context.Context, tx pgx.Tx, now time.Time) error {
+// promoteAll is promote in a transaction of an operator's. What it parks is
+// told by the next turn, if the transaction is committed.
+func promoteAll(ctx context.Context, tx pgx.Tx, now time.Time, behind *[]store.EndCount) error {
 	b := &pgx.Batch{}
-	queuePromote(b, now)
+	queuePromote(b, now, behind)
 	return tx.SendBatch(ctx, b).Close()
 }
 
 // queuePromote adds the statements that work notes off.
-func queuePromote(b *pgx.Batch, now time.Time) {
+func queuePromote(b *pgx.Batch, now time.Time, behind *[]store.EndCount) {
 	b.Queue(statement("take_notes"), nil)
-	b.Queue(statement("park_behind"))
+	b.Queue(statement("park_behind")).Query(endRows(behind, job.Parked, job.HeadFailed))
 	b.Queue(statement("demote"))
 	b.Queue(statement("promote"), nullable(now))
 }
@@ -103,4 +104,18 @@ func promoteIn(ctx context.Context, r runner, now time.Time, seq int64) error {
 		}
 	}
 	return r.exec(ctx, statement("promote"), nullable(now))
+}
+
+// endsInto reads what a statement that fails or parks waiting jobs answers.
+func endsInto(list *[]store.EndCount, to job.State, cause job.Cause) func(r *row) error {
+	return func(r *row) error {
+		*list = append(*list, store.EndCount{
+			To: to, Cause: cause, Kind: r.word(), Queue: r.word(), Target: r.text(), Policy: r.word(), Untried: r.flag(), Count: int(r.number()),
+		})
+		return nil
+	}
+}
+
+func endRows(list *[]store.EndCount, to job.State, cause job.Cause) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error { return eachRow(rows, endsInto(list, to, cause)) }
 }

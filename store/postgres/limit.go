@@ -128,9 +128,9 @@ func (s *Store) PausedKinds(ctx context.Context) ([]string, error) {
 }
 
 // EndWaiting ends queued jobs of a target that will not start.
-func (s *Store) EndWaiting(ctx context.Context, now time.Time, e store.Ending) (int, error) {
+func (s *Store) EndWaiting(ctx context.Context, now time.Time, e store.Ending) ([]store.EndCount, error) {
 	if err := store.CheckEnding(e); err != nil {
-		return 0, err
+		return nil, err
 	}
 	name := "end_failed"
 	if e.To == job.Parked {
@@ -140,18 +140,17 @@ func (s *Store) EndWaiting(ctx context.Context, now time.Time, e store.Ending) (
 	if seqs == nil {
 		seqs = []int64{}
 	}
-	at, ended := store.Instant(now), int64(0)
+	at := store.Instant(now)
+	var ended, behind []store.EndCount
 	b := &pgx.Batch{}
 	b.Queue(statement(name), nullable(at), e.Limit, e.Target, nullable(store.Instant(e.DueBy)), e.Policy, e.Any, e.Retries, seqs,
-		string(e.Cause)).Exec(func(tag commandTag) error {
-		ended = tag.RowsAffected()
-		return nil
-	})
-	queuePromote(b, at)
+		string(e.Cause)).Query(endRows(&ended, e.To, e.Cause))
+	queuePromote(b, at, &behind)
 	if err := s.send(ctx, b); err != nil {
-		return 0, failed("end waiting", err)
+		return nil, failed("end waiting", err)
 	}
-	return int(ended), nil
+	s.untold.Add(behind)
+	return store.SumEnds(ended), nil
 }
 
 // HeldBefore lists queued jobs of the target that gates have held.

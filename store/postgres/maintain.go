@@ -6,24 +6,36 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
 )
 
 // Maintain takes one step: it expires deadlines, ends retention and adds up
 // counters, and drops records that have ended.
-func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error) {
+func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (store.Maintained, error) {
 	now, left := nullable(store.Instant(m.Now)), int64(m.Limit)
+	var done store.Maintained
+	var behind []store.EndCount
 	first := &pgx.Batch{}
-	first.Queue(statement("expire"), now, left).Exec(func(tag commandTag) error {
-		left -= tag.RowsAffected()
-		return nil
-	})
-	queuePromote(first, store.Instant(m.Now))
+	first.Queue(statement("expire"), now, left).Query(endRows(&done.Expired, job.Failed, retry.CauseExpired))
+	queuePromote(first, store.Instant(m.Now), &behind)
 	first.Queue(statement("drop_reserved"), now, m.Limit)
 	first.Queue(statement("wake_stranded"), now)
 	if err := s.send(ctx, first); err != nil {
-		return false, failed("maintain: expire", err)
+		return store.Maintained{}, failed("maintain: expire", err)
 	}
+	s.untold.Add(behind)
+	done.Expired = store.SumEnds(done.Expired)
+	left -= int64(store.EndTotal(done.Expired))
+	err := s.sweepOut(ctx, m, left, &done)
+	return done, err
+}
+
+// sweepOut ends retention and adds up counters. What has expired before is
+// told even if this fails.
+func (s *Store) sweepOut(ctx context.Context, m store.Maintenance, left int64, done *store.Maintained) error {
+	now := nullable(store.Instant(m.Now))
 	for _, kept := range []struct {
 		statement string
 		time      time.Duration
@@ -33,21 +45,24 @@ func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error)
 		}
 		var n int64
 		micros := int64((kept.time + time.Microsecond - 1) / time.Microsecond)
+		var behind []store.EndCount
 		b := &pgx.Batch{}
 		b.Queue(statement(kept.statement), now, left, micros).QueryRow(func(r pgx.Row) error { return r.Scan(&n) })
-		queuePromote(b, store.Instant(m.Now))
+		queuePromote(b, store.Instant(m.Now), &behind)
 		if err := s.send(ctx, b); err != nil {
-			return false, failed("maintain: "+kept.statement, err)
+			return failed("maintain: "+kept.statement, err)
 		}
+		s.untold.Add(behind)
 		left -= n
 	}
 	if err := s.expireRecords(ctx, m.Now, &left); err != nil {
-		return false, failed("maintain: expire records", err)
+		return failed("maintain: expire records", err)
 	}
 	if err := s.fold(ctx); err != nil {
-		return false, failed("maintain: fold", err)
+		return failed("maintain: fold", err)
 	}
-	return left <= 0, nil
+	done.More = left <= 0
+	return nil
 }
 
 // fold adds the differences up where there are many.

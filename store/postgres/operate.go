@@ -50,6 +50,7 @@ func (s *Store) search(ctx context.Context, seq int64, f func(tx pgx.Tx) (bool, 
 func (s *Store) Cancel(ctx context.Context, now time.Time, actor string, seq int64) (job.State, error) {
 	at := nullable(store.Instant(now))
 	left := job.Cancelled
+	var behind []store.EndCount
 	err := s.search(ctx, seq, func(tx pgx.Tx) (bool, error) {
 		var running bool
 		err := tx.QueryRow(ctx, statement("order_cancel"), seq).Scan(&running)
@@ -72,12 +73,15 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, actor string, seq int
 			return false, err
 		}
 		if left != job.Running {
-			if err := promoteAll(ctx, tx, store.Instant(now)); err != nil {
+			if err := promoteAll(ctx, tx, store.Instant(now), &behind); err != nil {
 				return false, err
 			}
 		}
 		return true, record(ctx, tx, now, actor, "job.cancel", job.FormatID(seq), "")
 	})
+	if err == nil {
+		s.untold.Add(behind)
+	}
 	return left, failed("cancel", err)
 }
 
@@ -100,6 +104,7 @@ func refuse(ctx context.Context, tx pgx.Tx, what string, seq int64) (job.State, 
 // Retry queues a job again, or makes a waiting one due now.
 func (s *Store) Retry(ctx context.Context, now time.Time, actor string, seq int64) error {
 	at := nullable(store.Instant(now))
+	var behind []store.EndCount
 	err := s.search(ctx, seq, func(tx pgx.Tx) (bool, error) {
 		tag, err := tx.Exec(ctx, statement("due_now"), seq, at)
 		if err != nil {
@@ -115,12 +120,13 @@ func (s *Store) Retry(ctx context.Context, now time.Time, actor string, seq int6
 			_, err := refuse(ctx, tx, "retry", seq)
 			return false, err
 		}
-		if err := promoteAll(ctx, tx, store.Instant(now)); err != nil {
+		if err := promoteAll(ctx, tx, store.Instant(now), &behind); err != nil {
 			return false, err
 		}
 		return true, record(ctx, tx, now, actor, "job.retry", job.FormatID(seq), "")
 	})
 	if err == nil {
+		s.untold.Add(behind)
 		s.wakes.now()
 	}
 	return failed("retry", err)

@@ -67,6 +67,7 @@ type Store struct {
 	// noted says that notes of keys wait for the next turn.
 	noted     atomic.Bool
 	gateTexts store.GateTexts
+	untold    store.UntoldEnds // of the next turn
 
 	mu     sync.Mutex
 	queues map[string]int32 // known to exist, with their numbers

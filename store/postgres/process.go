@@ -15,6 +15,7 @@ func (s *Store) Register(ctx context.Context, now time.Time, p store.Process) (s
 	at := nullable(store.Instant(now))
 	p.Beat = 0
 	released := int64(0)
+	var behind []store.EndCount
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		row := tx.QueryRow(ctx, statement("register"), at, int64(p.PID), p.Host, p.Kinds, p.Queues, p.Config, p.Version, p.Identity)
 		if err := row.Scan(&p.ID, &p.BornAt); err != nil {
@@ -25,11 +26,12 @@ func (s *Store) Register(ctx context.Context, now time.Time, p store.Process) (s
 		if err != nil || released == 0 {
 			return err
 		}
-		return promoteAll(ctx, tx, store.Instant(now))
+		return promoteAll(ctx, tx, store.Instant(now), &behind)
 	})
 	if err != nil {
 		return p, failed("register", err)
 	}
+	s.untold.Add(behind)
 	p.BornAt = store.Instant(p.BornAt)
 	p.SeenAt = p.BornAt
 	if released > 0 {

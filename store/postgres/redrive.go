@@ -56,6 +56,7 @@ func (r *row) redriven() (d store.Redrive, err error) {
 func (s *Store) StepRedrive(ctx context.Context, now time.Time, id int64, n int) (store.Redrive, error) {
 	var d store.Redrive
 	var before int64
+	var behind []store.EndCount
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, statement("redrive"), id)
 		if err != nil {
@@ -74,8 +75,11 @@ func (s *Store) StepRedrive(ctx context.Context, now time.Time, id int64, n int)
 			return nil
 		}
 		before = d.Moved
-		return stepRedrive(ctx, tx, now, &d, n)
+		return stepRedrive(ctx, tx, now, &d, n, &behind)
 	})
+	if err == nil {
+		s.untold.Add(behind)
+	}
 	if err == nil && d.Moved > before {
 		s.wakes.now()
 	}
@@ -84,7 +88,7 @@ func (s *Store) StepRedrive(ctx context.Context, now time.Time, id int64, n int)
 
 // stepRedrive looks at the n next jobs above the cursor and moves those that
 // can be.
-func stepRedrive(ctx context.Context, tx pgx.Tx, now time.Time, d *store.Redrive, n int) error {
+func stepRedrive(ctx context.Context, tx pgx.Tx, now time.Time, d *store.Redrive, n int, behind *[]store.EndCount) error {
 	at := nullable(store.Instant(now))
 	next, err := above(ctx, tx, d, n)
 	if err != nil {
@@ -112,7 +116,7 @@ func stepRedrive(ctx context.Context, tx pgx.Tx, now time.Time, d *store.Redrive
 		return err
 	}
 	d.Moved += tag.RowsAffected()
-	if err := promoteAll(ctx, tx, store.Instant(now)); err != nil {
+	if err := promoteAll(ctx, tx, store.Instant(now), behind); err != nil {
 		return err
 	}
 	left, err := above(ctx, tx, d, 1)

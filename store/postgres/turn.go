@@ -36,6 +36,7 @@ type turning struct {
 	noted    bool             // notes of keys wait
 	worked   bool             // this turn works them off
 	promoted bool             // some job can run that could not
+	behind   []store.EndCount // parked because the job ahead in their key failed
 	lanes    []*laneClaiming
 	crowded  bool            // a lane has more looks than a discovery takes
 	asked    map[string]bool // targets of what was claimed from lanes
@@ -100,6 +101,7 @@ func (s *Store) Turn(ctx context.Context, t store.Turn) (store.Turned, error) {
 		}
 	}
 	w.answerLanes()
+	w.answer.Parked = s.untold.Take()
 	return w.answer, nil
 }
 
@@ -117,6 +119,7 @@ func (w *turning) take(t *store.Turn) error {
 // after tells claims and other processes what became claimable.
 func (w *turning) after() {
 	w.ended()
+	w.store.untold.Add(w.behind)
 	w.store.scans.lower(w.released)
 	if !w.back.IsZero() {
 		w.store.scans.lowerAll(place{due: store.Instant(w.back)})

@@ -96,6 +96,7 @@ func (t *tx) parkBehind(queue, key string, seq int64) error {
 		}
 		t.move(queue, job.Queued, job.Parked)
 	}
+	t.behind = append(t.behind, behind...)
 	return nil
 }
 

@@ -60,9 +60,9 @@ func (c *conn) pausedKinds(ctx context.Context) ([]string, error) {
 // EndWaiting ends queued jobs of a target that will not start. They are looked
 // for without the right to write, for that may take a walk over all that waits
 // for the target; then those found are looked at again.
-func (s *Store) EndWaiting(ctx context.Context, now time.Time, e store.Ending) (int, error) {
+func (s *Store) EndWaiting(ctx context.Context, now time.Time, e store.Ending) ([]store.EndCount, error) {
 	if err := store.CheckEnding(e); err != nil {
-		return 0, err
+		return nil, err
 	}
 	var list []waiting
 	err := s.read(ctx, "end waiting", false, func(c *conn) (err error) {
@@ -70,7 +70,7 @@ func (s *Store) EndWaiting(ctx context.Context, now time.Time, e store.Ending) (
 		return err
 	})
 	if err != nil || len(list) == 0 {
-		return 0, err
+		return nil, err
 	}
 	found := make([]int64, len(list))
 	for i := range list {
@@ -83,9 +83,9 @@ func (s *Store) EndWaiting(ctx context.Context, now time.Time, e store.Ending) (
 		return t.end(list, e.To, e.Cause)
 	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return len(list), nil
+	return countEnds(list, e.To, e.Cause), nil
 }
 
 // ending selects the jobs, the least first.

@@ -12,10 +12,11 @@ import (
 
 // Maintain expires deadlines and records and ends retention. There is nothing to fold:
 // counts are kept as they change.
-func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error) {
+func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (store.Maintained, error) {
 	left := m.Limit
-	err := s.write(ctx, "maintain", m.Now, func(t *tx) error {
-		if err := t.expire(&left); err != nil {
+	var expired []waiting
+	err := s.write(ctx, "maintain", m.Now, func(t *tx) (err error) {
+		if expired, err = t.expire(&left); err != nil {
 			return err
 		}
 		if err := t.drop("done", m.SucceededKept, &left); err != nil {
@@ -27,10 +28,13 @@ func (s *Store) Maintain(ctx context.Context, m store.Maintenance) (bool, error)
 		if err := t.expireRecords(&left); err != nil {
 			return err
 		}
-		_, err := t.run("unique_old", micros(t.instant()), int64(max(m.Limit, 0)))
+		_, err = t.run("unique_old", micros(t.instant()), int64(max(m.Limit, 0)))
 		return err
 	})
-	return err == nil && left <= 0, err
+	if err != nil {
+		return store.Maintained{}, err
+	}
+	return store.Maintained{Expired: countEnds(expired, job.Failed, retry.CauseExpired), More: left <= 0}, nil
 }
 
 // some returns up to left rows, of which the sequence number, queue and state
@@ -48,17 +52,17 @@ func (t *tx) some(name string, before time.Time, left *int) ([]row, error) {
 	return list, err
 }
 
-// expire fails queued jobs whose deadline has passed.
-func (t *tx) expire(left *int) error {
+// expire fails queued jobs whose deadline has passed, and returns them.
+func (t *tx) expire(left *int) ([]waiting, error) {
 	list, err := t.some("expired", t.instant(), left)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	passed := make([]waiting, len(list))
 	for i, r := range list {
 		passed[i] = readWaiting(r)
 	}
-	return t.end(passed, job.Failed, retry.CauseExpired)
+	return passed, t.end(passed, job.Failed, retry.CauseExpired)
 }
 
 // drop ends the retention of a table's oldest rows.

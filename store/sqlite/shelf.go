@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/store"
 )
 
 // waiting is what is known of a queued job that is about to leave its place.
@@ -17,14 +18,25 @@ type waiting struct {
 	key      string
 	rule     job.KeyRule
 	retry    bool
+	policy   string
 }
 
 // readWaiting reads a row of expired, ending, key_behind or waiting_one.
 func readWaiting(r row) waiting {
 	return waiting{
 		seq: r.int(0), queue: r.text(1), kind: r.text(3), priority: r.int(4), due: r.int(5), target: r.text(6), key: r.text(7),
-		rule: job.KeyRule(r.text(8)), retry: r.flag(9),
+		rule: job.KeyRule(r.text(8)), retry: r.flag(9), policy: r.text(10),
 	}
+}
+
+// countEnds counts jobs that were failed or parked while they waited.
+func countEnds(list []waiting, to job.State, cause job.Cause) []store.EndCount {
+	counts := make([]store.EndCount, len(list))
+	for i := range list {
+		w := &list[i]
+		counts[i] = store.EndCount{To: to, Cause: cause, Kind: w.kind, Queue: w.queue, Target: w.target, Policy: w.policy, Untried: !w.retry, Count: 1}
+	}
+	return store.SumEnds(counts)
 }
 
 // waiting lists what such a statement selects.

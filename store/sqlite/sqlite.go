@@ -81,6 +81,7 @@ type Store struct {
 	signal   *signal
 
 	gateTexts store.GateTexts
+	untold    store.UntoldEnds // of the next turn
 
 	closing   sync.Once
 	closed    chan struct{}

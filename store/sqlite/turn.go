@@ -38,6 +38,7 @@ func (s *Store) Turn(ctx context.Context, turn store.Turn) (store.Turned, error)
 			answer.Claimed = append(answer.Claimed, h.jobs...)
 		}
 	}
+	answer.Parked = s.untold.Take()
 	return answer, nil
 }
 

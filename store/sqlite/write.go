@@ -18,8 +18,9 @@ type tx struct {
 	now    time.Time
 	deltas map[place]int64
 	queues map[string]*queueFacts
-	queued bool    // something became claimable
-	noted  []int64 // the numbers in ebb_noted, rising; nil = none of this transaction
+	queued bool      // something became claimable
+	behind []waiting // parked because the job ahead in their key failed
+	noted  []int64   // the numbers in ebb_noted, rising; nil = none of this transaction
 	// timeless is set where the caller's now is not the commit's: a look at a
 	// job that is due comes then at its due time.
 	timeless bool
@@ -129,6 +130,7 @@ func (s *Store) writeAs(ctx context.Context, r rank, what string, now time.Time,
 	if t.queued {
 		s.wake()
 	}
+	s.untold.Add(countEnds(t.behind, job.Parked, job.HeadFailed))
 	return nil
 }
 

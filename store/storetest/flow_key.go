@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
 )
@@ -274,7 +275,10 @@ var keyRuleRules = []flowRule{
 	{"park: those behind are parked, and released in their order", func(s *flowScript) {
 		p := s.process(t0)
 		seqs := s.addKeyed(t0, job.KeyPark, 3)
-		s.failHead(t0, p, seqs[0])
+		s.same("told by the turn that failed it", s.failHead(t0, p, seqs[0]).Parked, []store.EndCount{{
+			To: job.Parked, Cause: job.HeadFailed, Kind: "mail", Queue: job.DefaultQueue, Policy: policy.DefaultName, Untried: true, Count: 2,
+		}})
+		s.same("once", s.parkedBehind(t0, p), 0)
 		s.inState(job.Parked, seqs[1:]...)
 		j := s.job(seqs[2])
 		s.same("cause", []any{j.Cause, j.Blocked, j.EndedAt}, []any{job.HeadFailed, false, time.Time{}})
@@ -288,6 +292,23 @@ var keyRuleRules = []flowRule{
 			j := s.next("in order", at(3), p, seq)
 			s.settled(at(3), p, succeeded(j[0], at(3)))
 		}
+	}},
+	{"park: whatever failed the head, a turn tells who was parked", func(s *flowScript) {
+		p, dying := s.process(t0), s.process(t0)
+		head := s.addKeyed(t0, job.KeyPark, 2)
+		s.next("head", t0, dying, head[0])
+		_, ok := s.reap(at(30), dying, func(j job.Job) store.Settle { return ended(j, at(30), job.Failed, retry.CausePoison) })
+		s.same("reaped", ok, true)
+		s.same("of the dead process", s.parkedBehind(at(30), p), 1)
+		s.redrive(at(31), store.Filter{State: job.Parked}, 9)
+		j := s.next("goes", at(31), p, head[1])
+		s.settled(at(31), p, succeeded(j[0], at(31)))
+
+		late := keyed(job.KeyPark)
+		late.DeadlineAt = at(40)
+		s.add(at(32), late, keyed(job.KeyPark), keyed(job.KeyPark))
+		s.same("expired", store.EndTotal(s.maintain(store.Maintenance{Now: at(41), Limit: 10})), 1)
+		s.same("of the deadline", s.parkedBehind(at(41), p), 2)
 	}},
 	{"park: with nobody behind, later ones go", func(s *flowScript) {
 		p := s.process(t0)
@@ -316,8 +337,17 @@ var keyRuleRules = []flowRule{
 }
 
 // failHead claims the head of k, which must be the job, and fails it.
-func (s *flowScript) failHead(now time.Time, process int64, seq int64) {
+func (s *flowScript) failHead(now time.Time, process int64, seq int64) store.Turned {
 	s.Helper()
 	j := s.next("head", now, process, seq)
-	s.settled(now, process, ended(j[0], now, job.Failed, retry.CauseExhausted))
+	answer := s.turn(store.Turn{Process: process, Now: now, Settles: []store.Settle{ended(j[0], now, job.Failed, retry.CauseExhausted)}})
+	s.same("settled", answer.Settled, []bool{true})
+	return answer
+}
+
+// parkedBehind takes a turn and returns how many jobs it tells of that were
+// parked because the job ahead in their key failed.
+func (s *flowScript) parkedBehind(now time.Time, process int64) int {
+	s.Helper()
+	return store.EndTotal(s.turn(store.Turn{Process: process, Now: now}).Parked)
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
 )
@@ -122,9 +123,15 @@ var ending = store.Ending{Target: "x", DueBy: at(10), To: job.Failed, Cause: ret
 // end ends waiting jobs and returns how many.
 func (s *flowScript) end(now time.Time, e store.Ending) int {
 	s.Helper()
-	n, err := s.EndWaiting(s.ctx, now, e)
+	return store.EndTotal(s.ends(now, e))
+}
+
+// ends is end with what each count is of.
+func (s *flowScript) ends(now time.Time, e store.Ending) []store.EndCount {
+	s.Helper()
+	list, err := s.EndWaiting(s.ctx, now, e)
 	s.must(err)
-	return n
+	return list
 }
 
 // heldJob leaves a retry to x, due at second 1, that gates held for a while.
@@ -201,6 +208,22 @@ var holdRules = []flowRule{
 			}
 		}
 	}},
+	{"what ended is counted by cause, kind, queue, target, policy and whether it ever started", func(s *flowScript) {
+		p := s.process(t0)
+		s.heldJob(p, 0)
+		s.add(t0, to("x"), to("x"), job.New{Kind: "mail", Target: "x", Queue: "other", Policy: "webhook"}, job.New{Kind: "call", Target: "x"}, to("y"))
+		e := ending
+		e.Any, e.To, e.Cause = true, job.Parked, retry.CauseTargetDown
+		like := store.EndCount{To: job.Parked, Cause: retry.CauseTargetDown, Queue: job.DefaultQueue, Target: "x", Policy: policy.DefaultName}
+		count := func(kind string, untried bool, n int) store.EndCount {
+			c := like
+			c.Kind, c.Untried, c.Count = kind, untried, n
+			return c
+		}
+		elsewhere := count("mail", true, 1)
+		elsewhere.Queue, elsewhere.Policy = "other", "webhook"
+		s.same("counts", s.ends(at(20), e), []store.EndCount{count("call", true, 1), count("mail", false, 1), count("mail", true, 2), elsewhere})
+	}},
 	{"the least numbers first, up to the limit", func(s *flowScript) {
 		seqs := s.add(t0, dueAt(at(9)), dueAt(at(1)), dueAt(at(5)))
 		e := ending
@@ -239,6 +262,7 @@ var holdRules = []flowRule{
 		seqs := s.add(t0, n, n, late)
 		s.same("ended", s.end(at(20), ending), 2)
 		s.inState(job.Failed, seqs[:2]...)
+		s.same("told by the next turn", s.parkedBehind(at(21), s.process(at(21))), 1)
 		s.same("behind", []any{s.job(seqs[2]).State, s.job(seqs[2]).Cause}, []any{job.Parked, job.HeadFailed})
 	}},
 	{"parked because its target was down: goes on with the attempts it had", func(s *flowScript) {

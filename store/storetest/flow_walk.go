@@ -233,8 +233,8 @@ func (w *flowWalk) endWaiting() {
 	if w.chance(50) {
 		e.To, e.Cause = job.Parked, retry.CauseTargetDown
 	}
-	n, err := w.flow.EndWaiting(w.ctx, w.now, e)
-	w.say("end waiting of %s: %d", e.Target, n)
+	ended, err := w.flow.EndWaiting(w.ctx, w.now, e)
+	w.say("end waiting of %s: %d", e.Target, store.EndTotal(ended))
 	w.fault("end waiting", err)
 }
 

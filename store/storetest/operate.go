@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
 )
@@ -281,17 +282,19 @@ var auditRules = []rule{
 	}},
 }
 
-// maintain takes steps until nothing is left.
-func (s *script) maintain(m store.Maintenance) {
+// maintain takes steps until nothing is left, and returns what has expired.
+func (s *script) maintain(m store.Maintenance) (expired []store.EndCount) {
 	s.Helper()
 	for range 10_000 {
-		more, err := s.Maintain(s.ctx, m)
+		done, err := s.Maintain(s.ctx, m)
 		s.must(err)
-		if !more {
-			return
+		expired = append(expired, done.Expired...)
+		if !done.More {
+			return expired
 		}
 	}
 	s.Fatal("maintenance never ends")
+	return nil
 }
 
 var maintainRules = []rule{
@@ -303,7 +306,9 @@ var maintainRules = []rule{
 		s.claim(t0, p, 1, "run")
 		s.maintain(store.Maintenance{Now: at(10), Limit: 100})
 		s.inState(job.Queued, seqs...)
-		s.maintain(store.Maintenance{Now: at(11), Limit: 100})
+		s.same("counted", s.maintain(store.Maintenance{Now: at(11), Limit: 100}), []store.EndCount{{
+			To: job.Failed, Cause: retry.CauseExpired, Kind: "mail", Queue: job.DefaultQueue, Policy: policy.DefaultName, Untried: true, Count: 2,
+		}})
 		s.inState(job.Failed, seqs[0], seqs[3])
 		s.inState(job.Queued, seqs[1], seqs[2])
 		s.inState(job.Running, running)
@@ -349,9 +354,9 @@ var maintainRules = []rule{
 			jobs = append(jobs, job.New{Kind: "mail", DeadlineAt: at(1)})
 		}
 		s.add(t0, jobs...)
-		more, err := s.Maintain(s.ctx, store.Maintenance{Now: at(2), Limit: 3})
+		done, err := s.Maintain(s.ctx, store.Maintenance{Now: at(2), Limit: 3})
 		s.must(err)
-		s.same("more", more, true)
+		s.same("more", done.More, true)
 		s.same("failed after one step", s.counts(job.DefaultQueue)[job.Failed], int64(3))
 		s.maintain(store.Maintenance{Now: at(2), Limit: 3})
 		s.same("counts", s.counts(job.DefaultQueue), map[job.State]int64{job.Failed: 10})

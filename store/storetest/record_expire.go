@@ -95,9 +95,9 @@ var recordExpireRules = []rule{
 			more bool
 			left []string
 		}{{true, []string{"0", "1", "2", "3", "4", "5"}}, {true, []string{"0", "1"}}, {false, []string{}}, {false, []string{}}} {
-			more, err := s.Maintain(s.ctx, m)
+			done, err := s.Maintain(s.ctx, m)
 			s.must(err)
-			s.same("more", more, want.more)
+			s.same("more", done.More, want.more)
 			s.same("left", s.ids(store.RecordFilter{Kind: "endpoint", Limit: 99}), want.left)
 		}
 	}},

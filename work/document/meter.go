@@ -71,10 +71,18 @@ func (m *meter) refused(provider, reason string, kept bool) {
 // left behind its document; it is an observer of the worker.
 func (s *Service) Observe(e worker.Event) {
 	s.suspect(e)
-	if e.What != worker.Settled || e.Job.Kind != Kind {
+	if e.Job.Kind != Kind {
 		return
 	}
 	m, provider := s.meter, e.Job.Target
+	switch e.What {
+	case worker.Settled:
+	case worker.Ended:
+		m.ended.WithLabelValues(provider, string(e.To), "").Add(float64(e.Count))
+		return
+	default:
+		return
+	}
 	try := "first"
 	if e.Job.History.Attempts > 0 {
 		try = "retry"

@@ -249,7 +249,7 @@ func (r *Runner) observe(e worker.Event) {
 	switch e.What {
 	case worker.Settled:
 		r.settled(e)
-	case worker.Expired:
+	case worker.Ended:
 		for range e.Count {
 			r.meter.ended(false)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/ebbhq/ebb/engine"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/store"
+	"github.com/ebbhq/ebb/worker"
 )
 
 // Show returns one endpoint.
@@ -237,10 +238,23 @@ func (s *Service) parkWaiting(ctx context.Context, id string) error {
 		for i := range jobs {
 			e.Seqs = append(e.Seqs, jobs[i].Seq)
 		}
-		if _, err := s.store.EndWaiting(ctx, s.storeNow(), e); err != nil {
+		parked, err := s.store.EndWaiting(ctx, s.storeNow(), e)
+		if err != nil {
 			return fmt.Errorf("webhook: endpoint: %s: park: %w", id, err)
 		}
+		s.tellParked(parked)
 		page.Before = e.Seqs[len(e.Seqs)-1]
+	}
+}
+
+// tellParked tells the observer of deliveries that were parked here.
+func (s *Service) tellParked(parked []store.EndCount) {
+	if s.config.Observe == nil {
+		return
+	}
+	for _, e := range worker.EndedEvents(parked) {
+		e.At = s.now()
+		s.config.Observe(e)
 	}
 }
 

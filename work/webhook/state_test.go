@@ -64,6 +64,32 @@ func TestPausedAndDisabledKeepEvents(t *testing.T) {
 	}
 }
 
+// Whoever watches hears of deliveries that an order to disable has parked,
+// once, as of those that a worker parks.
+func TestDisableTellsOfParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []worker.Event
+		r := stillRig(t, func(c *Config, _ *worker.Config) { c.Observe = func(e worker.Event) { told = append(told, e) } })
+		e, _ := r.add(NewEndpoint{URL: "http://a.example/"})
+		for range 3 {
+			r.send(Message{Type: "a.b", Payload: []byte(`{}`)})
+		}
+		for range 2 {
+			if _, err := r.Disable(t.Context(), e.ID, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(told) != 1 {
+			t.Fatalf("told of %+v, want one event", told)
+		}
+		got := told[0]
+		if got.What != worker.Ended || got.To != job.Parked || got.Cause != job.Disabled || got.Text != worker.ByTarget || got.Count != 3 ||
+			got.Target != e.ID || got.Job.Kind != Kind || got.Job.Queue != Queue || got.Job.Policy != PolicyName || got.At.IsZero() {
+			t.Errorf("told of %+v", got)
+		}
+	})
+}
+
 // What was parked may be kept when an endpoint is enabled, and be redriven in
 // part.
 func TestResumeKeepsParked(t *testing.T) {

@@ -98,6 +98,10 @@ type Config struct {
 	Actor string
 	// Log hears what upkeep could not do. Default: nobody does.
 	Log *slog.Logger
+	// Observe hears of deliveries that were parked because their endpoint was
+	// disabled, as worker.Config.Observe hears of those that a worker parks.
+	// Default: nobody does.
+	Observe func(worker.Event)
 
 	// AllowNetworks are ranges of addresses that may be called although they
 	// are not public: loopback, private, link-local, CGNAT and the like are

@@ -18,7 +18,8 @@ WITH picked AS MATERIALIZED (
 UPDATE ebb_note SET taken = true WHERE ctid = ANY (ARRAY (SELECT tid FROM picked WHERE pg_try_advisory_xact_lock(lock)))
 
 -- name: park_behind
--- A job failed whose rule is park: what is queued behind it is parked.
+-- A job failed whose rule is park: what is queued behind it is parked. Answers
+-- what ended.
 WITH gone AS (
     DELETE FROM ebb_job j
      USING (SELECT queue, key, min(seq) AS seq FROM ebb_note WHERE taken AND park GROUP BY queue, key) AS head
@@ -27,8 +28,11 @@ WITH gone AS (
 ),
 counted AS (
     INSERT INTO ebb_tally (queue, queued, parked) SELECT queue, -count(*), count(*) FROM gone GROUP BY queue
+),
+parked AS (
+    INSERT INTO ebb_parked (/*moved*/, cause) SELECT /*moved*/, 'head_failed' FROM gone
 )
-INSERT INTO ebb_parked (/*moved*/, cause) SELECT /*moved*/, 'head_failed' FROM gone
+/*ends*/
 
 -- fragment: least
 -- The least of the line that the key k has.

@@ -4,7 +4,7 @@ noted AS (
 )
 
 -- name: expire
--- $1 now, $2 rows at most.
+-- $1 now, $2 rows at most. Answers what ended.
 WITH clock AS MATERIALIZED (SELECT coalesce($1::timestamptz, now()) AS now),
 late AS MATERIALIZED (
     SELECT seq
@@ -23,9 +23,11 @@ counted AS (
 grouped AS (
     INSERT INTO ebb_group (fingerprint, kind, queue, last_class, cause, n)
     SELECT coalesce(fingerprint, ''), kind, queue, coalesce(last_class, ''), 'expired', count(*) FROM gone GROUP BY 1, 2, 3, 4
+),
+dead AS (
+    INSERT INTO ebb_dead (/*moved*/, cause, ended_at) SELECT /*moved*/, 'expired', now FROM gone, clock
 )
-INSERT INTO ebb_dead (/*moved*/, cause, ended_at)
-SELECT /*moved*/, 'expired', now FROM gone, clock
+/*ends*/
 
 -- name: drop_done
 -- $1 now, $2 rows at most, $3 microseconds kept.

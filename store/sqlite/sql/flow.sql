@@ -22,7 +22,7 @@ WITH found (seq) AS (
     UNION ALL
     SELECT r.seq FROM ebb_queue AS q CROSS JOIN ebb_ready AS r ON r.queue = q.name WHERE q.strict
 )
-SELECT j.seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, first_start_at IS NOT NULL
+SELECT j.seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, first_start_at IS NOT NULL, policy
   FROM found CROSS JOIN ebb_job AS j ON j.seq = found.seq
  WHERE target = ?1 AND due_at <= ?2 AND (?3 IS NULL OR policy = ?3) AND (?4 IS NULL OR (first_start_at IS NOT NULL) = ?4)
    AND held_for IS NULL AND NOT EXISTS (SELECT 1 FROM ebb_lease AS l WHERE l.seq = j.seq)
@@ -30,7 +30,7 @@ SELECT j.seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, fi
 
 -- name: ending_seqs
 -- Of these alone, and (?7) whatever they were held for.
-SELECT seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, first_start_at IS NOT NULL FROM ebb_job AS j
+SELECT seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, first_start_at IS NOT NULL, policy FROM ebb_job AS j
  WHERE seq IN (SELECT value FROM json_each(?6))
    AND target = ?1 AND due_at <= ?2 AND (?3 IS NULL OR policy = ?3) AND (?4 IS NULL OR (first_start_at IS NOT NULL) = ?4)
    AND (?7 OR held_for IS NULL) AND NOT EXISTS (SELECT 1 FROM ebb_lease WHERE seq = j.seq)

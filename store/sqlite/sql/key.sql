@@ -19,7 +19,7 @@ UPDATE ebb_key SET head = ?4 WHERE queue = ?1 AND key = ?2 AND seq = ?3
 
 -- name: key_behind
 -- What waits behind a job of the key.
-SELECT j.seq, j.queue, 'queued', j.kind, j.priority, j.due_at, j.target, j.key, j.key_rule, j.first_start_at IS NOT NULL
+SELECT j.seq, j.queue, 'queued', j.kind, j.priority, j.due_at, j.target, j.key, j.key_rule, j.first_start_at IS NOT NULL, j.policy
   FROM ebb_key AS k CROSS JOIN ebb_job AS j ON j.seq = k.seq
  WHERE k.queue = ?1 AND k.key = ?2 AND k.seq > ?3 AND NOT EXISTS (SELECT 1 FROM ebb_lease AS l WHERE l.seq = k.seq)
  ORDER BY k.seq
@@ -29,7 +29,7 @@ SELECT seq, key FROM ebb_job WHERE /*seqs*/ AND key IS NOT NULL ORDER BY seq
 
 -- name: waiting_one
 -- A queued job, as those that are about to end are told.
-SELECT seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, first_start_at IS NOT NULL FROM ebb_job AS j
+SELECT seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, first_start_at IS NOT NULL, policy FROM ebb_job AS j
  WHERE seq = ?1 AND NOT EXISTS (SELECT 1 FROM ebb_lease WHERE seq = j.seq)
 
 -- name: dead_rule

@@ -70,7 +70,7 @@ SELECT id, filter, rate, actor, created_at, done_at, moved, cursor FROM ebb_redr
  LIMIT ?1
 
 -- name: expired
-SELECT seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, first_start_at IS NOT NULL FROM ebb_job AS j
+SELECT seq, queue, 'queued', kind, priority, due_at, target, key, key_rule, first_start_at IS NOT NULL, policy FROM ebb_job AS j
  WHERE deadline_at < ?1 AND NOT EXISTS (SELECT 1 FROM ebb_lease WHERE seq = j.seq)
  ORDER BY deadline_at, seq LIMIT ?2
 

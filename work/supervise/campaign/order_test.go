@@ -59,10 +59,11 @@ func drained(t *testing.T, queue string, n int, again func() store.Store) []stri
 		return p.ID
 	}
 	for more := true; more; { // what a server's upkeep does: counters of earlier runs are folded
-		var err error
-		if more, err = s.Maintain(t.Context(), store.Maintenance{Now: t0, Limit: 10000}); err != nil {
+		done, err := s.Maintain(t.Context(), store.Maintenance{Now: t0, Limit: 10000})
+		if err != nil {
 			t.Fatal(err)
 		}
+		more = done.More
 	}
 	process := register()
 	for len(list) < n {
