@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
 )
 
@@ -43,11 +44,15 @@ func (e *Engine) gather(ctx context.Context, g *gathered) (err error) {
 	id := g.job.ID()
 	g.cancelled = newest(rows, "job.cancel", id, g.job.LeasedAt)
 	g.retried = newest(rows, "job.retry", id, time.Time{})
-	if !g.job.State.Live() || g.job.State == job.Parked {
+	waits := g.job.State == job.Parked && g.job.Cause == retry.CauseTargetDown && g.job.Target != ""
+	if !g.job.State.Live() || g.job.State == job.Parked && !waits {
 		return nil
 	}
 	if g.processes, err = e.store.Processes(ctx); err != nil {
 		return err
+	}
+	if waits {
+		return e.gatherGate(ctx, g, g.job.Target, rows)
 	}
 	if g.job.State != job.Queued && g.job.Begun {
 		return nil

@@ -52,21 +52,30 @@ func (e *Engine) gatherFlow(ctx context.Context, g *gathered, rows []store.Audit
 	if target == "" {
 		return nil
 	}
+	if err := e.gatherGate(ctx, g, target, rows); err != nil {
+		return err
+	}
+	lanes, err := e.store.Lanes(ctx, target, 1)
+	if i := slices.IndexFunc(lanes, func(l store.Lane) bool { return l.Queue == g.job.Queue }); i >= 0 {
+		f.lane = &lanes[i]
+	}
+	return err
+}
+
+// gatherGate reads what guards the job's starts.
+func (e *Engine) gatherGate(ctx context.Context, g *gathered, target string, rows []store.AuditRow) error {
 	gates, err := e.store.Gates(ctx, []string{target})
 	if err != nil {
 		return err
 	}
+	f := &g.flow
 	f.gate = &gates[0]
 	f.config, _ = e.limits(f.gate, g.queue.Limit)
 	if g.policy != nil && g.job.Target != "" {
 		f.config = gate.Of(g.policy) // the job's own, which asks
 	}
 	f.order = pauseOrder(rows, target)
-	lanes, err := e.store.Lanes(ctx, target, 1)
-	if i := slices.IndexFunc(lanes, func(l store.Lane) bool { return l.Queue == g.job.Queue }); i >= 0 {
-		f.lane = &lanes[i]
-	}
-	return err
+	return nil
 }
 
 // keyScan is how many jobs of a state are looked at for the head of a key.

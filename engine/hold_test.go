@@ -25,8 +25,8 @@ func TestHoldsOf(t *testing.T) {
 		want   []TargetHold
 	}{
 		{"none", nil, []TargetHold{}},
-		{"a pause that is over", []happened{first, asks(30 * time.Second)}, []TargetHold{{Of: "all", From: clockAt("12:00:00"), To: clockAt("12:00:30")}}},
-		{"a pause that lasts", []happened{first, asks(5 * time.Minute)}, []TargetHold{{Of: "all", From: clockAt("12:00:00")}}},
+		{"a pause that is over", []happened{first, asks(30 * time.Second)}, []TargetHold{{Of: "asked", From: clockAt("12:00:00"), To: clockAt("12:00:30")}}},
+		{"a pause that lasts", []happened{first, asks(5 * time.Minute)}, []TargetHold{{Of: "asked", From: clockAt("12:00:00")}}},
 		{"an open breaker", calls(10, "12:01:00", down()), []TargetHold{{Of: "all", From: clockAt("12:01:00")}}},
 		{"a breaker that opened again", append(calls(10, "12:00:00", down()), happened{"12:00:40", gate.Ask{}}, happened{"12:00:50", gate.Done{Failure: *down(), Probe: true}}), []TargetHold{
 			{Of: "all", From: clockAt("12:00:00")},

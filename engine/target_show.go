@@ -54,8 +54,9 @@ type TargetLane struct {
 	LookAt  time.Time `json:"look_at,omitzero"`
 }
 
-// TargetHold is a time in which a target held work back by what counts towards
-// max_hold: breaker or Retry-After ("all"), or an empty budget ("retries").
+// TargetHold is a time in which a target held work back. An open breaker
+// ("all") and an empty budget ("retries") count towards max_hold, a pause that
+// the target asked for ("asked") does not.
 type TargetHold struct {
 	Of   string    `json:"of"`
 	From time.Time `json:"from"`
@@ -154,9 +155,8 @@ func retryRoom(c gate.Config, s gate.State, now time.Time) *int {
 
 // holdsOf tells the times in which a gate held its work, newest first.
 func holdsOf(s *gate.State, now time.Time) []TargetHold {
-	// Of the breaker's and the budget's hold something else than time is the end.
-	list := slices.Concat(spansOf("all", s.Held, time.Time{}, now), spansOf("all", s.Paused, instant(s.PauseUntil), now),
-		spansOf("retries", s.Dry, time.Time{}, now))
+	list := slices.Concat(
+		spansOf("all", s.Held, time.Time{}, now), spansOf("retries", s.Dry, time.Time{}, now), spansOf("asked", s.Paused, instant(s.PauseUntil), now))
 	slices.SortStableFunc(list, func(a, b TargetHold) int {
 		return cmp.Or(b.From.Compare(a.From), strings.Compare(a.Of, b.Of))
 	})

@@ -241,8 +241,10 @@ func endedCases() []whyCase {
 		{"parked while it waited", func(g *gathered) {
 			g.job.State, g.job.Cause, g.job.Target = job.Parked, retry.CauseTargetDown, "https://a.test"
 		}, []string{
-			"target_down: was parked: target https://a.test could not be called for longer than max_hold of policy processing allows",
-			"released_by: what releases it is an order: ebb job retry 000000000001a, or all that was parked for its target, in its order: ebb target resume https://a.test",
+			"target_down: was parked: its target https://a.test was down and held it for longer than max_hold (now 10m30s) of policy processing allows",
+			"attempts: the wait has cost it no attempt: 4 of 4 attempts are left",
+			"released_by: it is released by itself, in its order, when the target is well; until then one of the parked jobs goes out at least once a minute to probe the target",
+			"orders: sooner: ebb target probe https://a.test calls the target now; ebb target resume https://a.test releases all that was parked for the target, ebb job retry 000000000001a this job alone",
 		}, time.Time{}},
 	}...)
 }
@@ -284,7 +286,7 @@ func deadCases() []whyCase {
 		{"expired unstarted", func(g *gathered) {
 			g.job.State, g.job.Cause, g.job.DeadlineAt, g.job.EndedAt = job.Failed, retry.CauseExpired, clockAt("12:00:40"), clockAt("12:00:41")
 		}, []string{
-			"expired: its deadline 12:00:40Z passed before it could start; it was given up at 12:00:41Z",
+			"expired: its deadline 12:00:40Z passed before it could start; it failed at 12:00:41Z",
 			"dead_letter: it is a dead letter and will not run again by itself; fresh attempts: ebb job retry 000000000001a",
 		}, time.Time{}},
 		{"window over", func(g *gathered) {

@@ -4,9 +4,11 @@ import (
 	"fmt"
 
 	"github.com/ebbhq/ebb/failure"
+	"github.com/ebbhq/ebb/gate"
 	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/retry"
+	"github.com/ebbhq/ebb/store"
 )
 
 // succeeded explains a job that is done.
@@ -109,16 +111,26 @@ func (t *telling) expired(last *job.Attempt, at string) {
 	case last != nil && last.Rule == "deadline" && last.EndedAt.Equal(t.job.EndedAt):
 		t.say("expired", "%s; the next start would have come after its deadline %s", t.tryWords(last), clockTime(t.now, deadline))
 	case last != nil && last.Rule == "max_hold":
-		t.say("expired", "was held back longer than max_hold of %s allows, and given up at %s", t.policyWords(last.Version), at)
+		t.say("expired", "was held back for longer than max_hold of %s allows, and failed at %s", t.policyWords(last.Version), at)
 	case t.job.Target != "" && (deadline.IsZero() || deadline.After(t.job.EndedAt)):
-		t.say("expired", "was held back by target %s longer than max_hold%s of policy %s allows, and given up at %s", t.job.Target, t.maxHoldWords(), t.job.Policy, at)
+		t.say("expired", "was held back by target %s for longer than max_hold%s of policy %s allows, and failed at %s%s",
+			t.job.Target, t.maxHoldWords(), t.job.Policy, at, t.leftWords(", with ", " left"))
 	case !deadline.IsZero() && t.job.History.Starts == 0:
-		t.say("expired", "its deadline %s passed before it could start; it was given up at %s", clockTime(t.now, deadline), at)
+		t.say("expired", "its deadline %s passed before it could start; it failed at %s", clockTime(t.now, deadline), at)
 	case !deadline.IsZero():
-		t.say("expired", "its deadline %s passed before its next start, after %s; it was given up at %s", clockTime(t.now, deadline), count(t.job.History.Starts, "start"), at)
+		t.say("expired", "its deadline %s passed before its next start, after %s; it failed at %s", clockTime(t.now, deadline), count(t.job.History.Starts, "start"), at)
 	default:
-		t.say("expired", "was given up at %s: its time had run out", at)
+		t.say("expired", "its time ran out, and it failed at %s", at)
 	}
+}
+
+// leftWords says how many attempts are left, "2 of 6 attempts", between two
+// texts; nothing where the policy has no cap or is not known here.
+func (t *telling) leftWords(before, after string) string {
+	if t.policy == nil || t.policy.Attempts == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s%d of %s%s", before, max(t.policy.Attempts-t.job.History.Attempts, 0), count(t.policy.Attempts, "attempt"), after)
 }
 
 // maxHoldWords is how long it might be held, by the policy as it is now.
@@ -143,7 +155,8 @@ func (t *telling) parked() {
 		}
 		t.say("no_progress", text, at, times(t.job.History.Idle))
 	case retry.CauseTargetDown:
-		t.say("target_down", "was parked%s: target %s could not be called for longer than max_hold of policy %s allows", at, t.job.Target, t.job.Policy)
+		t.targetDown(at)
+		return
 	case job.HostLost:
 		t.say("host_lost", "was parked%s: the host that ran it does not answer, and nobody else can know whether its process lives", at)
 	case job.Disabled:
@@ -155,6 +168,65 @@ func (t *telling) parked() {
 	}
 	t.errorText()
 	t.released()
+}
+
+// targetDown explains a job that waits until its target is well: since when
+// the target is down, when it is probed next, that nothing is lost, and what a
+// person can do.
+func (t *telling) targetDown(at string) {
+	j := &t.job
+	t.say("target_down", "was parked%s: its target %s was down and held it for longer than max_hold%s of policy %s allows", at, j.Target, t.maxHoldWords(), j.Policy)
+	stands := t.targetNow()
+	t.say("attempts", "the wait has cost it no attempt%s", t.leftWords(": ", " are left"))
+	t.errorText()
+	switch stands {
+	case targetWell:
+		t.say("released_by", "it is released by itself, in its order, when workers look next")
+	case targetStopped:
+		t.say("released_by", "it is released by itself, in its order, when the target is resumed and well")
+	default:
+		t.say("released_by", "it is released by itself, in its order, when the target is well; until then one of the parked jobs goes out at least once a minute to probe the target")
+		t.served()
+	}
+	orders := ""
+	if stands == targetDown {
+		orders = fmt.Sprintf("ebb target probe %s calls the target now; ", shell(j.Target))
+	}
+	t.say("orders", "sooner: %sebb target resume %s releases all that was parked for the target, ebb job retry %s this job alone", orders, shell(j.Target), j.ID())
+}
+
+// targetState is how the target of a parked job stands.
+type targetState int
+
+const (
+	targetDown    targetState = iota // it is probed
+	targetStopped                    // a person paused it, or it is disabled
+	targetWell
+)
+
+// targetNow says it.
+func (t *telling) targetNow() targetState {
+	g := t.flow.gate
+	if g == nil {
+		return targetDown
+	}
+	h := newHold(g, t.flow.config, t.flow.order, store.Retrying(t.job.History), t.now)
+	stopped := h.byOrder() || h.Held == gate.HeldOperator
+	down := g.State.Phase == gate.Open || g.State.Phase == gate.HalfOpen
+	switch {
+	case h.holds() && (down || stopped || h.Held == gate.HeldRetryAfter):
+		code, text := h.tell()
+		t.say(code, "%s", text)
+	case down:
+		t.say("probe", "target %s has been down%s; the time of its breaker is over: the next call is the one probe that decides", g.Target, h.since())
+	default:
+		t.say("target_well", "target %s may be called again", g.Target)
+		return targetWell
+	}
+	if stopped {
+		return targetStopped
+	}
+	return targetDown
 }
 
 // parkedAt is when the start that parked it ended. A job parked while it
@@ -194,7 +266,7 @@ func (t *telling) released() {
 		t.say("released_by", "what releases it: a server on that host takes it back, or whoever knows that the host is gone says so (ebb supervise release)")
 		return
 	}
-	if c := t.job.Cause; c == retry.CauseTargetDown || c == job.Disabled {
+	if t.job.Cause == job.Disabled {
 		order += ", or all that was parked for its target, in its order: ebb target resume " + shell(t.job.Target)
 	}
 	t.say("released_by", "what releases it is an order: %s", order)

@@ -82,8 +82,8 @@ func (t *telling) gateHeld() (held, byOrder bool, until time.Time) {
 	h.now = t.now
 	code, text := h.tell()
 	t.say(code, "%s", text)
-	if h.CountsHold() && f.gate.Disabled == "" {
-		t.heldSoFar(retry)
+	if f.gate.Disabled == "" {
+		t.heldSoFar(&h, retry)
 	}
 	return true, h.byOrder(), utc(h.Until)
 }
@@ -117,7 +117,7 @@ func (g *gathered) flowFacts(f *WhyFacts) {
 			f.HeldBy, f.HeldUntil = heldDisabled, time.Time{}
 		}
 	}
-	if p := g.policy; p != nil && p.Gate && g.job.Target != "" {
+	if p := g.policy; p != nil && p.Gate && g.job.Target != "" && g.job.State != job.Parked {
 		f.Held, f.MaxHold = g.heldTime(retry).Seconds(), p.MaxHold.Seconds()
 	}
 }
@@ -128,27 +128,36 @@ func (g *gathered) heldTime(retry bool) time.Duration {
 	return g.job.History.Held + g.flow.gate.State.HeldBetween(g.job.DueAt, g.now, retry)
 }
 
-// heldSoFar says how much of max_hold is spent, and what comes then.
-func (t *telling) heldSoFar(retry bool) {
+// heldSoFar says how much of max_hold is spent, what counts towards it, and
+// what comes then.
+func (t *telling) heldSoFar(h *hold, retry bool) {
 	p := t.policy
 	if p == nil || !p.Gate || p.MaxHold <= 0 {
 		return
 	}
 	held := t.heldTime(retry)
 	left := p.MaxHold - held
-	end := "it is parked (target_down)"
+	switch {
+	case h.Held == gate.HeldRetryAfter:
+		t.say("max_hold", "a pause that the target asks for does not count towards max_hold of policy %s; of its %s it has used %s", p.Name, span(p.MaxHold), span(held.Truncate(time.Second)))
+		return
+	case !h.CountsHold():
+		return
+	}
+	end := "it is parked (target_down), its attempts unspent, until the target is well"
 	if p.FailsHeld(retry) {
-		end = "it fails (expired)"
+		end = "it fails (expired), as the window of its policy is over by then"
 	}
 	switch {
 	case left <= 0:
-		t.say("max_hold", "it has been held %s, all of the %s that max_hold of policy %s allows: %s when workers look next", span(held), span(p.MaxHold), p.Name, end)
+		t.say("max_hold", "it has been held %s, all of the %s that max_hold of policy %s allows: when workers look next %s", span(held), span(p.MaxHold), p.Name, end)
 	case t.isDue():
-		t.say("max_hold", "it has been held %s of at most %s (max_hold of policy %s); if that goes on, %s at about %s",
-			span(held.Truncate(time.Second)), span(p.MaxHold), p.Name, end, clockTime(t.now, t.now.Add(left)))
+		t.say("max_hold", "it has been held %s of at most %s (max_hold of policy %s); if that goes on until %s, %s",
+			span(held.Truncate(time.Second)), span(p.MaxHold), p.Name, clockTime(t.now, t.now.Add(left)), end)
 	default:
 		t.say("max_hold", "from its due time on it may be held for %s more (max_hold of policy %s), then %s", span(left), p.Name, end)
 	}
+	t.say("max_hold_counts", "an open breaker and an empty budget count towards max_hold, a pause that the target asks for does not")
 }
 
 // rests says that nobody looks at its lane just now, although nothing holds

@@ -55,7 +55,7 @@ const isNextFor = "next: it is next in queue docs for target https://crm.test: i
 
 func flowCases() []whyCase {
 	const waits = "enqueued: was enqueued at 11:58:00Z and has not started yet; due since 12:00:00Z (1m23s ago)"
-	return append(keyCases(waits), []whyCase{
+	return append(append(keyCases(waits), downCases()...), []whyCase{
 		{"open gate", func(g *gathered) { g.guarded() }, []string{waits, isNextFor}, noon},
 		{"one ahead for the target", func(g *gathered) {
 			g.guarded()
@@ -65,14 +65,16 @@ func flowCases() []whyCase {
 		}, noon},
 		{"open breaker", func(g *gathered) { g.guarded(calls(10, "12:01:00", down())...) }, []string{
 			waits, "breaker_open: the breaker of target https://crm.test holds all that calls it since 12:01:00Z (23s), as it keeps failing (opened once): one probe may start at 12:01:30Z (in 7s)",
-			"max_hold: it has been held 23s of at most 31m (max_hold of policy webhook); if that goes on, it is parked (target_down) at about 12:32:00Z",
+			"max_hold: it has been held 23s of at most 31m (max_hold of policy webhook); if that goes on until 12:32:00Z, it is parked (target_down), its attempts unspent, until the target is well",
+			"max_hold_counts: an open breaker and an empty budget count towards max_hold, a pause that the target asks for does not",
 		}, clockAt("12:01:30")},
 		{"breaker that parks in the end", func(g *gathered) {
 			g.guarded(calls(10, "12:01:00", down())...)
 			g.policy.OnHoldEnd, g.policy.MaxHold, g.job.History.Held = policy.HoldPark, 10*time.Minute, 10*time.Minute
 		}, []string{
 			waits, "breaker_open: the breaker of target https://crm.test holds all that calls it since 12:01:00Z (23s), as it keeps failing (opened once): one probe may start at 12:01:30Z (in 7s)",
-			"max_hold: it has been held 10m23s, all of the 10m that max_hold of policy webhook allows: it is parked (target_down) when workers look next",
+			"max_hold: it has been held 10m23s, all of the 10m that max_hold of policy webhook allows: when workers look next it is parked (target_down), its attempts unspent, until the target is well",
+			"max_hold_counts: an open breaker and an empty budget count towards max_hold, a pause that the target asks for does not",
 		}, clockAt("12:01:30")},
 		{"breaker that is over before it is due", func(g *gathered) {
 			g.job.DueAt = clockAt("12:02:00")
@@ -85,7 +87,8 @@ func flowCases() []whyCase {
 			g.flow.gate.Grants = []store.Grant{{Process: 8, Firsts: 1, Probe: true}}
 		}, []string{
 			waits, "breaker_probing: the breaker of target https://crm.test holds all that calls it since 12:00:30Z (53s): its one probe is out in process 8, and the outcome decides",
-			"max_hold: it has been held 53s of at most 31m (max_hold of policy webhook); if that goes on, it is parked (target_down) at about 12:31:30Z",
+			"max_hold: it has been held 53s of at most 31m (max_hold of policy webhook); if that goes on until 12:31:30Z, it is parked (target_down), its attempts unspent, until the target is well",
+			"max_hold_counts: an open breaker and an empty budget count towards max_hold, a pause that the target asks for does not",
 		}, noon},
 		{"recovering", func(g *gathered) {
 			g.guarded(append(append(calls(10, "12:00:30", down()), calls2probe()...), happened{"12:01:11", gate.Ask{}})...)
@@ -98,6 +101,7 @@ func flowCases() []whyCase {
 			g.guarded(calls(1, "12:01:00", f)...)
 		}, []string{
 			waits, "target_asked: target https://crm.test asked for a pause until 12:06:00Z (in 4m37s): nothing that calls it starts before",
+			"max_hold: a pause that the target asks for does not count towards max_hold of policy webhook; of its 31m it has used 0s",
 		}, clockAt("12:06:00")},
 		{"calls in flight", func(g *gathered) {
 			g.guarded(happened{"12:01:10", gate.Ask{}})
@@ -138,7 +142,8 @@ func flowCases() []whyCase {
 		}, []string{
 			"failed_attempt: failed its 1st of 6 attempts with server (http status 503) at 12:00:31Z; rule builtin/server of policy webhook@V decided: retry after 30s; due since 12:01:10Z (13s ago)",
 			"budget_empty: the retry budget of target https://crm.test is empty (retries in any 10s up to 0.2 × the first attempts in it + 10); it has room again at 12:01:33Z (in 10s)",
-			"max_hold: it has been held 1s of at most 31m (max_hold of policy webhook); if that goes on, it is parked (target_down) at about 12:32:22Z",
+			"max_hold: it has been held 1s of at most 31m (max_hold of policy webhook); if that goes on until 12:32:22Z, it is parked (target_down), its attempts unspent, until the target is well",
+			"max_hold_counts: an open breaker and an empty budget count towards max_hold, a pause that the target asks for does not",
 		}, clockAt("12:01:32.286976")},
 		{"strict queue for a target", func(g *gathered) {
 			g.guarded()
@@ -169,11 +174,21 @@ func flowCases() []whyCase {
 			"target_paused: target https://crm.test is paused until 12:30:00Z (in 28m37s); nothing that calls it starts before; sooner: ebb target resume https://crm.test",
 			"heartbeat: that process was last heard of 3s ago",
 		}, time.Time{}},
+		{"breaker whose hold fails in the end", func(g *gathered) {
+			g.failedWith(status(503), "12:00:01", "12:00:31", 0.5)
+			g.guarded(calls(10, "12:01:00", down())...)
+			g.policy.OnHoldEnd, g.policy.Window, g.job.DueAt, g.job.Version = policy.HoldFail, 10*time.Minute, clockAt("12:01:10"), ""
+		}, []string{
+			"failed_attempt: failed its 1st of 6 attempts with server (http status 503) at 12:00:31Z; rule builtin/server of policy webhook@V decided: retry after 30s; due since 12:01:10Z (13s ago)",
+			"breaker_open: the breaker of target https://crm.test holds all that calls it since 12:01:00Z (23s), as it keeps failing (opened once): one probe may start at 12:01:30Z (in 7s)",
+			"max_hold: it has been held 13s of at most 31m (max_hold of policy webhook); if that goes on until 12:32:10Z, it fails (expired), as the window of its policy is over by then",
+			"max_hold_counts: an open breaker and an empty budget count towards max_hold, a pause that the target asks for does not",
+		}, clockAt("12:01:30")},
 		{"held until its time ran out", func(g *gathered) {
 			g.guarded()
 			g.job.State, g.job.Cause, g.job.EndedAt = job.Failed, retry.CauseExpired, clockAt("12:01:00")
 		}, []string{
-			"expired: was held back by target https://crm.test longer than max_hold (now 31m) of policy webhook allows, and given up at 12:01:00Z",
+			"expired: was held back by target https://crm.test for longer than max_hold (now 31m) of policy webhook allows, and failed at 12:01:00Z, with 6 of 6 attempts left",
 			"dead_letter: it is a dead letter and will not run again by itself; fresh attempts: ebb job retry 000000000001a",
 		}, time.Time{}},
 	}...)
@@ -251,5 +266,50 @@ func TestShell(t *testing.T) {
 		if got := shell(name); got != want {
 			t.Errorf("%q is typed %s, want %s", name, got, want)
 		}
+	}
+}
+
+// downCases are jobs that were parked because their target was down.
+func downCases() []whyCase {
+	const (
+		parked = "target_down: was parked: its target https://crm.test was down and held it for longer than max_hold (now 31m) of policy webhook allows"
+		left   = "attempts: the wait has cost it no attempt: 4 of 6 attempts are left"
+		probed = "released_by: it is released by itself, in its order, when the target is well; until then one of the parked jobs goes out at least once a minute to probe the target"
+		orders = "ebb target resume https://crm.test releases all that was parked for the target, ebb job retry 000000000001a this job alone"
+	)
+	parkedAfter := func(events ...happened) func(*gathered) {
+		return func(g *gathered) {
+			g.guarded(append(calls(10, "12:00:00", down()), events...)...)
+			g.job.State, g.job.Cause, g.job.History.Attempts = job.Parked, retry.CauseTargetDown, 2
+		}
+	}
+	return []whyCase{
+		{"parked, its target is down", parkedAfter(happened{"12:01:00", gate.Ask{}}, happened{"12:01:00", gate.Done{Failure: *down(), Probe: true}}), []string{
+			parked,
+			"breaker_open: the breaker of target https://crm.test holds all that calls it since 12:00:00Z (1m23s), as it keeps failing (opened twice in a row): one probe may start at 12:02:00Z (in 37s)",
+			left, probed, "orders: sooner: ebb target probe https://crm.test calls the target now; " + orders,
+		}, time.Time{}},
+		{"parked, a probe is due", parkedAfter(), []string{
+			parked,
+			"probe: target https://crm.test has been down since 12:00:00Z (1m23s); the time of its breaker is over: the next call is the one probe that decides",
+			left, probed, "orders: sooner: ebb target probe https://crm.test calls the target now; " + orders,
+		}, time.Time{}},
+		{"parked, and nobody probes", func(g *gathered) {
+			parkedAfter()(g)
+			g.processes = nil
+		}, []string{
+			parked,
+			"probe: target https://crm.test has been down since 12:00:00Z (1m23s); the time of its breaker is over: the next call is the one probe that decides",
+			left, probed, "no_worker: no worker is running on this store", "orders: sooner: ebb target probe https://crm.test calls the target now; " + orders,
+		}, time.Time{}},
+		{"parked, its target is paused", parkedAfter(happened{"12:01:00", gate.Pause{}}), []string{
+			parked,
+			"target_paused: target https://crm.test is paused; nothing that calls it starts before: ebb target resume https://crm.test",
+			left, "released_by: it is released by itself, in its order, when the target is resumed and well", "orders: sooner: " + orders,
+		}, time.Time{}},
+		{"parked, its target is well", parkedAfter(happened{"12:01:00", gate.Ask{}}, happened{"12:01:00", gate.Done{OK: true, Probe: true}}), []string{
+			parked, "target_well: target https://crm.test may be called again",
+			left, "released_by: it is released by itself, in its order, when workers look next", "orders: sooner: " + orders,
+		}, time.Time{}},
 	}
 }

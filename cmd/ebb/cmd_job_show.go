@@ -77,7 +77,7 @@ func (a *app) printJob(j *engine.Job) {
 		line("starts", fmt.Sprintf("%d, of them %d counted as attempts", j.Starts, j.Attempts))
 	}
 	if j.Held > 0 {
-		line("held", seconds(j.Held)+" by gates, before its starts")
+		line("held", seconds(j.Held)+" before its starts by an open breaker or an empty budget; counts towards max_hold")
 	}
 	if j.Process != 0 {
 		line("lease", fmt.Sprintf("process %d since %s", j.Process, stamp(j.LeasedAt)))

@@ -65,9 +65,25 @@ var targetRules = []rule{
 			"- 1 job waits for it: 1 first attempt, 0 retries; workers look at them next at 09:00:30Z (in 20s)\n")
 		b.why(id, "was enqueued at 09:00:00Z and has not started yet; due since 09:00:00Z (10s ago)",
 			"the breaker of target https://crm.test holds all that calls it since 09:00:00Z (10s), as it keeps failing (opened once): one probe may start at 09:00:30Z (in 20s)",
-			"it has been held 10s of at most 31m (max_hold of policy webhook); if that goes on, it is parked (target_down) at about 09:31:00Z")
+			"it has been held 10s of at most 31m (max_hold of policy webhook); if that goes on until 09:31:00Z, it is parked (target_down), its attempts unspent, until the target is well",
+			"an open breaker and an empty budget count towards max_hold, a pause that the target asks for does not")
 		b.explained(false, "the oldest due job has waited since 09:00:00Z (10s)",
 			"the breaker of target https://crm.test holds all that calls it since 09:00:00Z (10s), as it keeps failing (opened once): one probe may start at 09:00:30Z (in 20s); 1 of 1 waiting job")
+	}},
+	{"a job parked because its target is down waits for it, and loses nothing", func(b *bench) {
+		b.work([]string{"default"}, "hook")
+		id := b.add(engine.NewJob{Kind: "hook", Target: crm, Policy: "webhook"})
+		b.gate(crm, "webhook", failures(10)...)
+		b.clock.Advance(10 * time.Second)
+		b.park(crm, retry.CauseTargetDown, 1)
+		b.why(id, "was parked: its target https://crm.test was down and held it for longer than max_hold (now 31m) of policy webhook allows",
+			"the breaker of target https://crm.test holds all that calls it since 09:00:00Z (10s), as it keeps failing (opened once): one probe may start at 09:00:30Z (in 20s)",
+			"the wait has cost it no attempt: 6 of 6 attempts are left",
+			"it is released by itself, in its order, when the target is well; until then one of the parked jobs goes out at least once a minute to probe the target",
+			"sooner: ebb target probe https://crm.test calls the target now; ebb target resume https://crm.test releases all that was parked for the target, ebb job retry "+id+" this job alone")
+		w, err := b.Why(b.ctx, id)
+		b.must(err)
+		b.same("facts", []any{w.Facts.Gate, w.Facts.HeldBy, w.Facts.HeldUntil, w.Facts.Cause}, []any{crm, "breaker", T0.Add(30 * time.Second), retry.CauseTargetDown})
 	}},
 	{"permits are told by process", func(b *bench) {
 		b.work([]string{"default"}, "hook")
@@ -244,7 +260,7 @@ func (b *bench) park(target string, cause job.Cause, n int) {
 	b.Helper()
 	got, err := b.store.EndWaiting(b.ctx, b.clock.Now(), store.Ending{Target: target, DueBy: b.clock.Now(), Any: true, To: job.Parked, Cause: cause, Limit: n})
 	b.must(err)
-	b.same("parked", got, n)
+	b.same("parked", store.EndTotal(got), n)
 }
 
 func (b *bench) states(ids ...string) []job.State {
