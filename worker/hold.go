@@ -283,8 +283,8 @@ func parkedOf(target string) store.Filter {
 
 // probeParked keeps an eye on a target whose work was parked. When it is well
 // all go, in their order, by a redrive, which goes on whoever carries it. While
-// it is not, one of them is let out per open time of the breaker to see, unless
-// other work that is due waits for the target anyway.
+// it is not, one of them is let out when a probe may start, unless other work
+// that is due waits for the target anyway.
 func (w *Worker) probeParked(ctx context.Context, g *store.Gate, now time.Time) (moved bool, next time.Time, err error) {
 	if g.Disabled != "" {
 		return false, next, nil
@@ -299,17 +299,16 @@ func (w *Worker) probeParked(ctx context.Context, g *store.Gate, now time.Time) 
 		moved, err = w.releaseParked(ctx, g.Target)
 		return moved, next, err
 	}
+	if g.OpenAt.After(now) { // no probe may start before
+		return false, earlier(next, g.OpenAt), nil
+	}
 	lanes, err := w.store.Lanes(ctx, g.Target, 1)
 	if err != nil {
 		return false, next, err
 	}
-	probeAt := now.Add(interval) // the next one, at the latest
-	if g.OpenAt.After(probeAt) {
-		probeAt = g.OpenAt
-	}
 	for _, l := range lanes {
-		if !l.LookAt.IsZero() && !l.LookAt.After(probeAt) {
-			return false, next, nil // something else will be the probe
+		if !l.LookAt.IsZero() && !l.LookAt.After(now.Add(sweepEvery)) {
+			return false, next, nil // something else is the probe
 		}
 	}
 	switch err = w.store.Retry(ctx, w.storeNow(), probeActor, jobs[0].Seq); {

@@ -145,7 +145,7 @@ var probeRules = []rule{
 		got, err := b.CloseTarget(b.ctx, crm)
 		b.must(err)
 		b.same("breaker", []any{got.Breaker, got.AskedUntil, got.Held}, []any{engine.TargetBreaker{Phase: gate.Closed}, time.Time{}, "none"})
-		b.same("holds", got.Holds, []engine.TargetHold{{Of: "all", From: T0, To: T0.Add(time.Second)}})
+		b.same("holds", got.Holds, []engine.TargetHold{{Of: "asked", From: T0, To: T0.Add(time.Second)}})
 		b.same("order", got.Orders[0], engine.Act{
 			At: T0.Add(time.Second), Actor: Actor, Act: "target.close", Detail: "it had asked for a pause until 10:00:00Z",
 		})
@@ -284,7 +284,7 @@ func (b *bench) dead(target string, n int) {
 	b.Helper()
 	got, err := b.store.EndWaiting(b.ctx, b.clock.Now(), store.Ending{Target: target, DueBy: b.clock.Now(), Any: true, To: job.Failed, Cause: retry.CauseExpired, Limit: n})
 	b.must(err)
-	b.same("failed", got, n)
+	b.same("failed", store.EndTotal(got), n)
 }
 
 // down is a failure that blames the target.

@@ -73,7 +73,7 @@ var targetRules = []rule{
 	{"a job parked because its target is down waits for it, and loses nothing", func(b *bench) {
 		b.work([]string{"default"}, "hook")
 		id := b.add(engine.NewJob{Kind: "hook", Target: crm, Policy: "webhook"})
-		b.gate(crm, "webhook", failures(10)...)
+		b.gate(crm, failures()...)
 		b.clock.Advance(10 * time.Second)
 		b.park(crm, retry.CauseTargetDown, 1)
 		b.why(id, "was parked: its target https://crm.test was down and held it for longer than max_hold (now 31m) of policy webhook allows",

@@ -227,10 +227,10 @@ var orders = []struct {
 // park parks what waits, as the end of max_hold does.
 func (o *mending) park(ctx context.Context) {
 	o.t.Helper()
-	n, err := o.store.EndWaiting(ctx, time.Time{}, store.Ending{
+	ended, err := o.store.EndWaiting(ctx, time.Time{}, store.Ending{
 		Target: o.endpoint.ID, Any: true, DueBy: store.Never, To: job.Parked, Cause: "target_down", Limit: 10,
 	})
-	if err != nil || n != len(o.waiting) {
+	if n := store.EndTotal(ended); err != nil || n != len(o.waiting) {
 		o.t.Fatalf("%d parked, want %d: %v", n, len(o.waiting), err)
 	}
 }
