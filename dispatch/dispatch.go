@@ -24,6 +24,12 @@
 //   - calls that have run long hold their share of the policy's slots, and the
 //     target is not known to answer.
 //
+// # Probes
+//
+// Where the next start of a target is a probe, which decides whether all other
+// work of the target may go, work that has not failed before goes first, and
+// not the first in line but the last of the first ProbeReach.
+//
 // # Catching up
 //
 // A process that was down finds retries that were due long ago. A target with

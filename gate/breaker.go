@@ -2,7 +2,7 @@ package gate
 
 // rampTop is the ramp's last step for a target without a concurrency limit:
 // 1, 2, 4, 8, 16 at once, then closed. A longer ramp would rarely end, since
-// one failure in it opens the breaker again.
+// one failure begins its step anew.
 const rampTop = 32
 
 // maxTrips keeps the doubling within 64 bits; maxSpan is reached long before.
