@@ -22,7 +22,7 @@ const (
 	Permanent Outcome = "permanent" // the same request would fail again
 	Soft      Outcome = "soft"      // an error page that says 200, or a page without content; quarantined
 	Robots    Outcome = "robots"    // robots.txt forbids it
-	Exhausted Outcome = "exhausted" // tries and waves are used up, or it was held too long
+	Exhausted Outcome = "exhausted" // tries and waves are used up
 	Parked    Outcome = "parked"    // waits for a person
 	Cancelled Outcome = "cancelled" // told not to
 	Pending   Outcome = "pending"   // not done yet
