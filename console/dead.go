@@ -15,6 +15,8 @@ const maxGroups = 100
 type deadBody struct {
 	*listBody
 	Groups []engine.Group // where no fingerprint is chosen
+	Causes []causeRow     // of those groups
+	Parked *parkedSum     // beside them, where nothing is chosen
 	Orders []engine.Redrive
 }
 
@@ -28,7 +30,14 @@ func (s *server) dead(w http.ResponseWriter, r *http.Request) error {
 	f.State = job.Failed
 	b := &deadBody{}
 	if f.Fingerprint == "" {
-		if b.Groups, err = s.groups(r.Context(), r, f, maxGroups); err != nil {
+		if b.Groups, err = s.groups(r.Context(), r, f, engine.MaxLimit); err != nil {
+			return err
+		}
+		b.Causes = deadCauses(f, b.Groups)
+		b.Groups = b.Groups[:min(len(b.Groups), maxGroups)]
+	}
+	if f.Fingerprint == "" && f.Cause == "" {
+		if b.Parked, err = s.parked(r.Context(), r, f); err != nil {
 			return err
 		}
 	}

@@ -36,6 +36,7 @@ type jobsBody struct {
 	Known    *names // nil where not all may be seen
 	Acts     []act
 	Redrives bool // they can be redriven
+	Parked   *parkedSum
 	Bulks    []bulkSeen
 }
 
@@ -96,6 +97,11 @@ func (s *server) jobs(w http.ResponseWriter, r *http.Request) error {
 	b := &jobsBody{
 		listBody: s.list(r, "/jobs", f, list, cursor), Acts: s.offered(f.State), Bulks: s.bulks.seen(queues(r)),
 		Redrives: f.State == job.Failed || f.State == job.Parked,
+	}
+	if f.State == job.Parked && cursor == "" {
+		if b.Parked, err = s.parked(r.Context(), r, f); err != nil {
+			return err
+		}
 	}
 	for _, c := range failure.Classes() {
 		b.Classes = append(b.Classes, c.String())

@@ -32,6 +32,8 @@ type overviewBody struct {
 	Kinds   []engine.Kind
 	Workers []engine.Worker
 	Groups  []engine.Group
+	Causes  []causeRow // of dead letters
+	Parked  *parkedSum
 	Orders  []engine.Redrive // unfinished redrives
 	// Held are the first targets that hold work back.
 	Held []engine.Target
@@ -63,11 +65,14 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) error {
 	if b.Workers, err = s.workers(ctx, queues(r)); err != nil {
 		return err
 	}
-	groups, err := s.groups(ctx, r, engine.Filter{}, 5)
+	groups, err := s.groups(ctx, r, engine.Filter{}, maxGroups)
 	if err != nil {
 		return err
 	}
-	b.Groups = groups
+	b.Causes, b.Groups = deadCauses(engine.Filter{}, groups), groups[:min(len(groups), 5)]
+	if b.Parked, err = s.parked(ctx, r, engine.Filter{}); err != nil {
+		return err
+	}
 	if b.Recent, err = s.Ops.Recent(ctx, queues(r)); err != nil {
 		return err
 	}

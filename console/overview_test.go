@@ -72,6 +72,16 @@ func TestVerdict(t *testing.T) {
 			overviewBody{Queues: some, Workers: alive, Lag: 2 * time.Minute, LagOf: "mail", Recent: lately(1, 1)},
 			verdict{"bad", "More dies than was promised", "Due work has waited for 2 min in mail. 50\u202f% of the jobs of webhook died lately, and 2.0\u202f% are accepted."},
 		},
+		{
+			"down",
+			overviewBody{Queues: some, Parked: &parkedSum{Down: []downTarget{{Name: "crm", Jobs: 1}}}},
+			verdict{"warn", "Some targets are down", "1 job is parked until crm is well; nothing is lost."},
+		},
+		{
+			"several down",
+			overviewBody{Queues: some, Parked: &parkedSum{Down: []downTarget{{Name: "crm", Jobs: 120}, {Name: "shop", Jobs: 2}}}},
+			verdict{"warn", "Some targets are down", "122 jobs are parked until crm and 1 more are well; nothing is lost."},
+		},
 		{"held", overviewBody{Queues: some, Held: []engine.Target{{Name: "crm"}}}, verdict{"warn", "Some targets are held back", "Work that calls crm waits, and spends no attempt."}},
 	} {
 		if got := c.b.judge(); got != c.want {

@@ -50,6 +50,14 @@ func (b *overviewBody) judge() verdict {
 		}
 		say("warn", "Some targets are held back", "work that calls %s waits, and spends no attempt.", strings.Join(names[:min(n, 3)], ", ")+more(n-3))
 	}
+	if p := b.Parked; p != nil && len(p.Down) > 0 {
+		jobs := int64(0)
+		for _, d := range p.Down {
+			jobs += d.Jobs
+		}
+		say("warn", "Some targets are down", "%s %s parked until %s %s well; nothing is lost.", count(jobs), plural(int(jobs), "job is", "jobs are"),
+			p.Down[0].Name+more(len(p.Down)-1), plural(len(p.Down), "is", "are"))
+	}
 	if b.Paused > 0 {
 		say("warn", "Paused", "%d %s paused by order.", b.Paused, plural(b.Paused, "queue is", "queues are"))
 	}

@@ -113,7 +113,7 @@ func (h *hold) orderWords() string {
 // since says from when on the present hold of all work lasts.
 func (h *hold) since() string {
 	for _, held := range holdsOf(&h.gate.State, h.now) {
-		if held.Of == "all" && held.To.IsZero() {
+		if held.Of == heldAll && held.To.IsZero() {
 			return fmt.Sprintf(" since %s (%s)", clockTime(h.now, held.From), ago(h.now, held.From))
 		}
 	}
@@ -145,6 +145,9 @@ func (h *hold) grantWords() string {
 	}
 	return " (" + strings.Join(parts, ", ") + ")"
 }
+
+// Shell writes a name as it is typed at a shell.
+func Shell(name string) string { return shell(name) }
 
 // shell writes a name as it is typed at a shell.
 func shell(name string) string {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/gate"
+	"github.com/ebbhq/ebb/job"
+	"github.com/ebbhq/ebb/retry"
 	"github.com/ebbhq/ebb/store"
 )
 
@@ -23,6 +25,9 @@ type TargetExplained struct {
 	// Grants are the permits out, by process.
 	Grants []TargetGrant `json:"grants"`
 	Lanes  []TargetLane  `json:"lanes"`
+	// Parked is how many jobs wait until it is well, counted as Firsts and
+	// Retries are; they are parked, cause target_down.
+	Parked int `json:"parked,omitempty"`
 	// LookAt is when the first of its lanes is looked at next; zero = nothing
 	// waits.
 	LookAt time.Time `json:"look_at,omitzero"`
@@ -63,6 +68,23 @@ type TargetHold struct {
 	To   time.Time `json:"to,omitzero"`
 }
 
+// DownSince is from when on its breaker has held all work; zero = it does not.
+func (t *TargetExplained) DownSince() time.Time {
+	for _, h := range t.Holds {
+		if h.Of == heldAll && h.To.IsZero() {
+			return h.From
+		}
+	}
+	return time.Time{}
+}
+
+// What a TargetHold is of.
+const (
+	heldAll     = "all"
+	heldRetries = "retries"
+	heldAsked   = "asked"
+)
+
 // maxOrders and maxHolds bound what is told of the past.
 const (
 	maxOrders = 5
@@ -96,6 +118,9 @@ func (e *Engine) showTarget(ctx context.Context, g *store.Gate) (TargetExplained
 		return out, err
 	}
 	out.add(lanes, showCount)
+	if out.Parked, err = e.store.Matching(ctx, store.Filter{State: job.Parked, Cause: retry.CauseTargetDown, Target: g.Target}, showCount); err != nil {
+		return out, err
+	}
 	processes, err := e.store.Processes(ctx)
 	if err != nil {
 		return out, err
@@ -156,7 +181,7 @@ func retryRoom(c gate.Config, s gate.State, now time.Time) *int {
 // holdsOf tells the times in which a gate held its work, newest first.
 func holdsOf(s *gate.State, now time.Time) []TargetHold {
 	list := slices.Concat(
-		spansOf("all", s.Held, time.Time{}, now), spansOf("retries", s.Dry, time.Time{}, now), spansOf("asked", s.Paused, instant(s.PauseUntil), now))
+		spansOf(heldAll, s.Held, time.Time{}, now), spansOf(heldRetries, s.Dry, time.Time{}, now), spansOf(heldAsked, s.Paused, instant(s.PauseUntil), now))
 	slices.SortStableFunc(list, func(a, b TargetHold) int {
 		return cmp.Or(b.From.Compare(a.From), strings.Compare(a.Of, b.Of))
 	})

@@ -41,6 +41,13 @@ func tellTarget(t *TargetExplained, g *store.Gate, c gate.Config, order, hand *s
 		}
 		say("waiting", "%s%s: %s, %s%s", waitWords(waiting), more, count(t.Firsts, "first attempt"), retriesWords(t.Retries), t.lookWords(now))
 	}
+	if t.Parked > 0 {
+		more := ""
+		if t.Parked >= showCount {
+			more = " or more"
+		}
+		say("parked", "%s parked%s until it is well (target_down), attempts unspent; one of them goes out at least once a minute to probe it", parkedWords(t.Parked), more)
+	}
 	t.Text = fmt.Sprintf("%s:\n", first.name())
 	for _, r := range t.Reasons {
 		t.Text += "- " + r.Text + "\n"
@@ -67,6 +74,13 @@ func waitWords(n int) string {
 		return "1 job waits for it"
 	}
 	return count(n, "job") + " wait for it"
+}
+
+func parkedWords(n int) string {
+	if n == 1 {
+		return "1 job is"
+	}
+	return count(n, "job") + " are"
 }
 
 func retriesWords(n int) string {

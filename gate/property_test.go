@@ -75,7 +75,9 @@ func (w *world) step(e gate.Event) gate.Verdict {
 	w.s, v = gate.Step(w.c, w.s, e, w.now, w.draw())
 	done, ended := e.(gate.Done)
 	if before.Phase != gate.Open && w.s.Phase == gate.Open {
-		if !ended || !done.Repeat || !done.Probe {
+		if ended && done.Repeat && done.Probe {
+			w.trips = max(1, w.trips)
+		} else {
 			w.trips++
 		}
 		if ended && done.Repeat && !done.Probe {

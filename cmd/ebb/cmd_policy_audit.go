@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy"
 	"github.com/ebbhq/ebb/policy/audit"
 	"github.com/ebbhq/ebb/policy/file"
@@ -29,6 +31,10 @@ same), and attempts must be neither more nor fewer than promised. What gates hel
 back, and waits that targets asked for, are reported apart. No wait may be shorter
 than the guard of the target's kind allows (24 s for an endpoint), whatever was
 promised, unless the policy has a waiver of the rule floor or our own machine failed.
+
+Dead letters that ended because their time ran out, with attempts left, break the
+promise, unless their own deadline or the policy's window ended them. Jobs that
+are parked because their target is down break nothing: their attempts are unspent.
 
 Starts are judged by the policy version that decided them where it is the present
 one, the accepted one (the lock) or a preset's; any other by the present promise.
@@ -134,6 +140,7 @@ func (a *app) printAudit(p *policy.Policy, r *engine.Audited, scope engine.Audit
 		return err
 	}
 	a.printApart(r)
+	a.printParked(r)
 	a.printVerdict(r)
 	return nil
 }
@@ -162,22 +169,72 @@ func (a *app) printApart(r *engine.Audited) {
 			fmt.Fprintf(a.stdout, "%s: %s\n", count(part.n, "start"), part.text)
 		}
 	}
+	for _, part := range []struct {
+		n    int
+		text string
+	}{
+		{r.Expired.ByDeadline, "their own deadline, which is a part of their promise"},
+		{r.Expired.ByWindow, "the window of the policy, which is a part of its promise"},
+	} {
+		if part.n > 0 {
+			fmt.Fprintf(a.stdout, "%s expired by %s\n", count(part.n, "job"), part.text)
+		}
+	}
 	if r.More {
 		a.remarkErr("older jobs were not read: --limit and --since bound the audit")
 	}
 }
 
+// maxParked is how many targets are told of.
+const maxParked = 10
+
+// printParked tells what waits until its target is well.
+func (a *app) printParked(r *engine.Audited) {
+	for i, p := range r.Parked {
+		if i == maxParked {
+			fmt.Fprintf(a.stdout, "parked until their target is well: jobs of %s more\n", count(len(r.Parked)-maxParked, "target"))
+			return
+		}
+		since := "which is not held any more"
+		if !p.DownSince.IsZero() {
+			since = "down since " + stamp(p.DownSince)
+		}
+		fmt.Fprintf(a.stdout, "parked until the target is well, attempts unspent: %s of %s, %s\n", count(p.Jobs, "job"), p.Target, since)
+	}
+}
+
 func (a *app) printVerdict(r *engine.Audited) {
-	for _, f := range r.Anomalies {
+	for i := range r.Anomalies {
+		f := &r.Anomalies[i]
 		fmt.Fprintf(a.stdout, "%s %s: %s\n", a.paint(red, "anomaly"), f.Rule, f.Words)
+		if len(f.Seqs) > 0 {
+			fmt.Fprintf(a.stdout, "  such as %s\n  Try: %s\n", strings.Join(idsOf(f), ", "), tryOf(f))
+		}
 	}
 	switch {
 	case len(r.Anomalies) > 0:
-	case r.Failed == 0:
+	case r.Failed == 0 && r.Expired.Jobs == 0:
 		fmt.Fprintln(a.stdout, "nothing to judge: no start under this policy failed")
 	default:
 		fmt.Fprintln(a.stdout, a.paint(green, "ok")+": the promise is kept")
 	}
+}
+
+// idsOf are the jobs that an anomaly names.
+func idsOf(f *audit.Anomaly) []string {
+	ids := make([]string, len(f.Seqs))
+	for i, seq := range f.Seqs {
+		ids[i] = job.FormatID(seq)
+	}
+	return ids
+}
+
+// tryOf is what to do about jobs that ended with attempts left.
+func tryOf(f *audit.Anomaly) string {
+	if len(f.Seqs) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("ebb job why %s; fresh attempts: ebb dead redrive --cause %s --dry-run", job.FormatID(f.Seqs[0]), f.Cause)
 }
 
 func bandCell(g *audit.Group) string {

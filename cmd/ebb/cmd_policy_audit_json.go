@@ -1,7 +1,10 @@
 package main
 
 import (
+	"time"
+
 	"github.com/ebbhq/ebb/engine"
+	"github.com/ebbhq/ebb/job"
 	"github.com/ebbhq/ebb/policy/audit"
 )
 
@@ -23,6 +26,22 @@ type auditedJSON struct {
 	Tries     []auditedTry  `json:"tries"`
 	Holds     []auditedHold `json:"holds"`
 	Lag       auditedLag    `json:"lag_s"`
+	// Expired are dead letters whose time ran out; Parked are jobs that wait
+	// until their target is well, their attempts unspent.
+	Expired auditedExpired  `json:"expired"`
+	Parked  []auditedParked `json:"parked"`
+}
+
+type auditedExpired struct {
+	Jobs       int `json:"jobs"`
+	ByDeadline int `json:"by_deadline"` // their own
+	ByWindow   int `json:"by_window"`   // the policy's
+}
+
+type auditedParked struct {
+	Target    string    `json:"target"`
+	Jobs      int       `json:"jobs"`
+	DownSince time.Time `json:"down_since,omitzero"`
 }
 
 type auditedFlaw struct {
@@ -30,6 +49,11 @@ type auditedFlaw struct {
 	Attempt int        `json:"attempt,omitempty"`
 	Count   int        `json:"count"`
 	Words   string     `json:"words"`
+	// Cause, Jobs and Try are of dead letters that ended with attempts left:
+	// why, some of them, and what to do.
+	Cause job.Cause `json:"cause,omitempty"`
+	Jobs  []string  `json:"jobs,omitempty"`
+	Try   string    `json:"try,omitempty"`
 }
 
 type auditedTry struct {
@@ -71,10 +95,15 @@ func auditJSON(r *engine.Audited) auditedJSON {
 		Policy: r.Policy, Version: r.Version, Kept: len(r.Anomalies) == 0, Anomalies: []auditedFlaw{}, Looked: r.Looked, More: r.More,
 		Jobs: r.Jobs, Failed: r.Failed, Foreign: r.Foreign, Free: r.Free, Ordered: r.Ordered, Unsure: r.Unsure, Early: r.Early,
 		Tries: []auditedTry{}, Holds: []auditedHold{},
+		Expired: auditedExpired{Jobs: r.Expired.Jobs, ByDeadline: r.Expired.ByDeadline, ByWindow: r.Expired.ByWindow}, Parked: []auditedParked{},
 		Lag: auditedLag{Starts: r.Lag.Starts, P50: r.Lag.P50.Seconds(), P99: r.Lag.P99.Seconds(), Most: r.Lag.Most.Seconds()},
 	}
-	for _, f := range r.Anomalies {
-		out.Anomalies = append(out.Anomalies, auditedFlaw{Rule: f.Rule, Attempt: f.Try, Count: f.Count, Words: f.Words})
+	for i := range r.Anomalies {
+		f := &r.Anomalies[i]
+		out.Anomalies = append(out.Anomalies, auditedFlaw{Rule: f.Rule, Attempt: f.Try, Count: f.Count, Words: f.Words, Cause: f.Cause, Jobs: idsOf(f), Try: tryOf(f)})
+	}
+	for _, p := range r.Parked {
+		out.Parked = append(out.Parked, auditedParked{Target: p.Target, Jobs: p.Jobs, DownSince: p.DownSince})
 	}
 	for _, g := range r.Groups {
 		out.Tries = append(out.Tries, auditedTry{

@@ -73,9 +73,10 @@ var targetRules = []rule{
 	{"a job parked because its target is down waits for it, and loses nothing", func(b *bench) {
 		b.work([]string{"default"}, "hook")
 		id := b.add(engine.NewJob{Kind: "hook", Target: crm, Policy: "webhook"})
+		b.add(engine.NewJob{Kind: "hook", Target: crm, Policy: "webhook"})
 		b.gate(crm, failures()...)
 		b.clock.Advance(10 * time.Second)
-		b.park(crm, retry.CauseTargetDown, 1)
+		b.park(crm, retry.CauseTargetDown, 2)
 		b.why(id, "was parked: its target https://crm.test was down and held it for longer than max_hold (now 31m) of policy webhook allows",
 			"the breaker of target https://crm.test holds all that calls it since 09:00:00Z (10s), as it keeps failing (opened once): one probe may start at 09:00:30Z (in 20s)",
 			"the wait has cost it no attempt: 6 of 6 attempts are left",

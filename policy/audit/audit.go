@@ -73,6 +73,7 @@ type Audit struct {
 	holds    map[string]*Hold
 	lags     []time.Duration
 	breaches map[breachKey]*breach
+	unkept   map[unkeptKey]*unkept
 }
 
 // groupKey names the waits that have one law.
@@ -91,7 +92,7 @@ func New(promise *policy.Policy, accepted ...policy.Policy) (*Audit, error) {
 	}
 	a := &Audit{
 		promise: promise, accepted: map[string]*policy.Policy{promise.Version: promise}, groups: map[groupKey]*group{},
-		holds: map[string]*Hold{}, breaches: map[breachKey]*breach{},
+		holds: map[string]*Hold{}, breaches: map[breachKey]*breach{}, unkept: map[unkeptKey]*unkept{},
 	}
 	for i := range accepted {
 		if accepted[i].Name == promise.Name && !accepted[i].Restarts.Refill {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ebbhq/ebb/policy"
+	"github.com/ebbhq/ebb/retry"
 )
 
 // Rule names what an anomaly breaks. The names are stable.
@@ -24,6 +25,9 @@ const (
 	Retried   Rule = "retried"   // a failure was retried that must not be
 	Uncounted Rule = "uncounted" // a start did not spend the attempt that it costs
 	Early     Rule = "early"     // starts before their due time
+	// EndedEarly are dead letters whose time ran out, and not by their own
+	// deadline, before they had the attempts that were promised.
+	EndedEarly Rule = "ended_early"
 )
 
 // Report is what an audit found. The promise is kept where it has no
@@ -41,6 +45,7 @@ type Report struct {
 	// in which attempts may have been given back.
 	Free, Ordered, Unsure int
 	Early                 int // starts before their due time
+	Expired               Expired
 	Groups                []Group
 	Holds                 []Hold // most first
 	Lag                   Lag
@@ -87,8 +92,12 @@ type Lag struct {
 type Anomaly struct {
 	Rule  Rule
 	Try   int // 0 = not of one try
-	Count int // starts that show it
+	Count int // starts that show it; of EndedEarly, jobs
 	Words string
+	// Cause and Seqs are of EndedEarly: why the jobs are dead letters, and some
+	// of them.
+	Cause retry.Cause
+	Seqs  []int64
 }
 
 type breachKey struct {
@@ -135,6 +144,7 @@ func (a *Audit) Report() Report {
 		r.Anomalies = append(r.Anomalies, r.Groups[i].anomalies(len(r.Groups), a.promise)...)
 	}
 	r.Anomalies = append(r.Anomalies, a.breached()...)
+	r.Anomalies = append(r.Anomalies, a.endedEarly()...)
 	if limit := max(5, len(a.lags)/10); r.Early >= limit {
 		r.Anomalies = append(r.Anomalies, Anomaly{Rule: Early, Count: r.Early, Words: fmt.Sprintf(
 			"%d of %d retries started before their due time, more than a person's orders (ebb job retry) would explain", r.Early, len(a.lags))})
