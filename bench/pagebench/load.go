@@ -91,9 +91,11 @@ func (w *world) load(ctx context.Context, jobs int) error {
 		return err
 	}
 	for more := true; more; { // what a server's upkeep does in the background
-		if more, err = w.store.Maintain(ctx, store.Maintenance{Limit: 10_000}); err != nil {
+		done, err := w.store.Maintain(ctx, store.Maintenance{Limit: 10_000})
+		if err != nil {
 			return err
 		}
+		more = done.More
 	}
 	return w.pick(ctx)
 }

@@ -149,9 +149,9 @@ func TestSubmitRefuses(t *testing.T) {
 func TestAllowed(t *testing.T) {
 	s := newRig(t, setup{workers: -1, settings: document.Settings{Buckets: []string{"s3://docs/in?region=a", "file:///srv/docs"}}}).service
 	for at, ok := range map[string]bool{
-		"s3://docs/in/a.txt?region=a":    true,
-		"s3://docs/in/**/*.txt?region=a": true,
-		"s3://docs/in/a.txt":             false,
+		"s3://docs/in/a.txt?region=a":                                       true,
+		"s3://docs/in/**/*.txt?region=a":                                    true,
+		"s3://docs/in/a.txt":                                                false,
 		"s3://docs/in/a.txt?region=a&endpoint=http%3A%2F%2F169.254.169.254": false,
 		"s3://docs/inside/a.txt?region=a":                                   false,
 		"s3://other/in/a.txt?region=a":                                      false,

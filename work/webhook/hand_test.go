@@ -335,7 +335,8 @@ func TestClosedByHandLetsAllGo(t *testing.T) {
 	o := newMending(t, inSQLite(t))
 	o.mended.Store(true)
 	got, err := o.hand.ops.CloseTarget(t.Context(), o.endpoint.ID)
-	if err != nil || got.Held != "none" {
+	// The worker may be at its first call by now, as many as the endpoint may get.
+	if err != nil || got.Held != "none" && got.Held != "concurrency" {
 		t.Fatalf("held by %s: %v", got.Held, err)
 	}
 	o.reached()
