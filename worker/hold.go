@@ -39,7 +39,7 @@ const (
 type sweepResult struct {
 	nextAt time.Time // policy time of the next one; zero = with the next poll
 	ended  []store.EndCount
-	moved  bool // something was queued again
+	moved  int // so many parked jobs were queued again
 }
 
 // askSweep sweeps if it is time.
@@ -72,7 +72,8 @@ func (l *loop) swept(found sweepResult, err error) {
 		return
 	}
 	l.sweepAt = found.nextAt
-	if found.moved {
+	if found.moved > 0 {
+		l.tell(Event{What: Redriven, Count: found.moved})
 		l.wake()
 	}
 }
@@ -122,7 +123,7 @@ func (w *Worker) sweep(ctx context.Context, now time.Time) (sweepResult, error) 
 			if err != nil {
 				return found, err
 			}
-			found.moved = found.moved || moved
+			found.moved += moved
 			found.nextAt = earlier(found.nextAt, next)
 		}
 		if len(page) < targetPage {
@@ -285,13 +286,13 @@ func parkedOf(target string) store.Filter {
 // all go, in their order, by a redrive, which goes on whoever carries it. While
 // it is not, one of them is let out when a probe may start, unless other work
 // that is due waits for the target anyway.
-func (w *Worker) probeParked(ctx context.Context, g *store.Gate, now time.Time) (moved bool, next time.Time, err error) {
+func (w *Worker) probeParked(ctx context.Context, g *store.Gate, now time.Time) (moved int, next time.Time, err error) {
 	if g.Disabled != "" {
-		return false, next, nil
+		return 0, next, nil
 	}
 	jobs, err := w.store.List(ctx, parkedOf(g.Target), store.Page{Limit: 1})
 	if err != nil || len(jobs) == 0 {
-		return false, next, err
+		return 0, next, err
 	}
 	interval := w.probeEvery(g.Policy)
 	next = now.Add(min(interval, time.Minute))
@@ -300,31 +301,32 @@ func (w *Worker) probeParked(ctx context.Context, g *store.Gate, now time.Time) 
 		return moved, next, err
 	}
 	if g.OpenAt.After(now) { // no probe may start before
-		return false, earlier(next, g.OpenAt), nil
+		return 0, earlier(next, g.OpenAt), nil
 	}
 	lanes, err := w.store.Lanes(ctx, g.Target, 1)
 	if err != nil {
-		return false, next, err
+		return 0, next, err
 	}
 	for _, l := range lanes {
 		if !l.LookAt.IsZero() && !l.LookAt.After(now.Add(sweepEvery)) {
-			return false, next, nil // something else is the probe
+			return 0, next, nil // something else is the probe
 		}
 	}
 	switch err = w.store.Retry(ctx, w.storeNow(), probeActor, jobs[0].Seq); {
 	case errors.Is(err, store.ErrState), errors.Is(err, store.ErrNotFound): // somebody else was faster
-		return false, next, nil
-	default:
-		return err == nil, next, err
+		return 0, next, nil
+	case err != nil:
+		return 0, next, err
 	}
+	return 1, next, nil
 }
 
 // releaseParked lets all go that was parked because the target was down: the
 // first of them now, the others as any redrive, whoever carries it.
-func (w *Worker) releaseParked(ctx context.Context, target string) (moved bool, err error) {
+func (w *Worker) releaseParked(ctx context.Context, target string) (moved int, err error) {
 	redrives, err := w.store.Redrives(ctx, targetPage)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	i := slices.IndexFunc(redrives, func(r store.Redrive) bool {
 		return r.DoneAt.IsZero() && r.Actor == probeActor && r.Filter.Target == target
@@ -333,10 +335,10 @@ func (w *Worker) releaseParked(ctx context.Context, target string) (moved bool, 
 	if i >= 0 {
 		order = redrives[i]
 	} else if order, err = w.store.StartRedrive(ctx, w.storeNow(), store.Redrive{Filter: parkedOf(target), Actor: probeActor}); err != nil {
-		return false, err
+		return 0, err
 	}
-	_, err = w.store.StepRedrive(ctx, w.storeNow(), order.ID, endRows)
-	return err == nil, err
+	after, err := w.store.StepRedrive(ctx, w.storeNow(), order.ID, endRows)
+	return int(after.Moved - order.Moved), err
 }
 
 // probeEvery is the time between two probes of parked work.
